@@ -98,7 +98,7 @@ class _UnreadConverter(EncodingPayloadConverter):
         return None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Decode a value. An activity reads an input that could not be read later, by itself.
+        """Decode a value. If an activity's input cannot be read now, the activity itself reads it later.
 
         Raises StoreUnavailableError or DecryptionError, so that the workflow task is retried.
         """
@@ -239,8 +239,8 @@ def _signed_converters(converter: DataConverter) -> SignedConverters | None:
 
 
 def _with_class(converter: _Converter, converter_class: Callable[[], PayloadConverter]) -> _Converter:
-    """Return the converter with this class. The SDK only calls the class: it loses an instance's context where it
-    replaces the storage, but not the class.
+    """Return the converter with this class, which may be a callable, as the SDK only calls it. What the converter
+    must know is in it: the SDK makes new instances where it replaces the storage.
     """
     return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", converter_class))
 
@@ -325,7 +325,9 @@ def verifying_converter(converter: DataConverter) -> DataConverter:
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:
-    """Return the converter for a replay that runs nothing: signatures are not checked, as its namespace is another."""
+    """Return the converter for a replay that runs nothing: signatures are not checked, because they are
+    valid in the namespace of the run alone.
+    """
     if _signed_converters(converter) is None:
         return converter
     plain = _with_class(converter, _plain_converter)

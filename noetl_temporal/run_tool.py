@@ -11,9 +11,9 @@ A slot is one of the tool's concurrent calls in this process (tool_slots.py); th
 Attempts leave no events in history, so the record of each is passed in heartbeats to the next (attempt_log.py), and the
 report contains all of them.
 
-If an attempt is interrupted before the tool has returned, it ends immediately; afterwards it completes its sinks and
-reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is in transit
-(late_cancel.py).
+An attempt that is interrupted before the tool has returned ends immediately. One that is interrupted later completes
+its sinks and reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is in
+transit (late_cancel.py).
 A report that is too large for history is stored by the activity, with retries (value_store.py), so an unavailable
 payload store never makes the tool run twice.
 """

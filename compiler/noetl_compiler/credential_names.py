@@ -1,7 +1,7 @@
 """List the credentials that a playbook names, which have to be registered before it can run.
 
-A name may be a template. Its default is known if it reads only the defaults of the workload. Credentials of called
-playbooks are not included.
+A name may be a template. The name that it yields by default is known if it reads only the defaults of the workload.
+Credentials of called playbooks are not included.
 """
 
 from __future__ import annotations

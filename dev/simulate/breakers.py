@@ -44,23 +44,23 @@ def with_breakers(text: str, seed: int) -> str:
     rng = RandomChoices(source)
     if document.get("apiVersion") != "noetl.io/v10":
         return text
-    if rng.once(0.15):
+    if rng.occurs(0.15):
         spec = document.setdefault("executor", {}).setdefault("spec", {})
         spec.setdefault("policy", {})["circuit"] = _random_circuit(rng)
     for step in document["workflow"]:
-        if rng.once(0.1):
+        if rng.occurs(0.1):
             step.setdefault("spec", {}).setdefault("policy", {})["circuit"] = _random_circuit(rng)
         for task in step["tool"] if isinstance(step.get("tool"), list) else ():
-            if task["kind"] not in WAITS and rng.once(0.5):
+            if task["kind"] not in WAITS and rng.occurs(0.5):
                 task.setdefault("spec", {}).setdefault("policy", {})["circuit"] = _random_circuit(rng)
     return json.dumps(document, ensure_ascii=False, indent=1)
 
 
 def _random_circuit(rng: RandomChoices) -> dict[str, Any]:
     circuit: dict[str, Any] = {"failures": random_amount(rng, 1, 3)}
-    if rng.once(0.3):
+    if rng.occurs(0.3):
         circuit["window"] = random_seconds(rng, 20)
-    if rng.once(0.7):
+    if rng.occurs(0.7):
         circuit["probe"] = random_seconds(rng, 10)
     return circuit
 

@@ -28,7 +28,7 @@ class StoreWorld(Protocol):
     store: SimulatedValues
 
     def draw(self, low: int, high: int) -> int: ...
-    def once(self, probability: float) -> bool: ...
+    def occurs(self, probability: float) -> bool: ...
 
 
 def current_process() -> ProcessLoop:
@@ -149,7 +149,7 @@ class Database:
             return Stored(rival=outcome)
         if (entry.key, entry.n) in self._entries:
             return Stored(duplicate=True, is_in_ledger=outcome is not None)
-        if self._world.once(self._fails):
+        if self._world.occurs(self._fails):
             raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
         if entry.outcome is not None:
             self._outcomes[entry.call, entry.n] = entry.outcome

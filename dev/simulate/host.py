@@ -79,7 +79,7 @@ class HostWorld(Protocol):
 
     def later(self, ms: int, act: Callable[[], None]) -> Alarm: ...
     def draw(self, low: int, high: int) -> int: ...
-    def once(self, probability: float) -> bool: ...
+    def occurs(self, probability: float) -> bool: ...
     def call(self, call: ToolCall, on_end: Callable[[ToolReport], None]) -> Alarm: ...
     def begin(self, parent: Host, chunk_id: str, chunk_input: ChunkInput) -> Child: ...
 
@@ -164,7 +164,7 @@ class Host:
             return
         self.continue_as_new_mode = mode
         if mode == "hold":
-            self.feed(HoldRequested(self.world.now, self.world.once(0.5) * "the history is long"))
+            self.feed(HoldRequested(self.world.now, self.world.occurs(0.5) * "the history is long"))
         else:
             self._after()
 
@@ -276,7 +276,7 @@ class Host:
 
     def _wait_for_store(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
         """Wait for the payload store, which responds at once or after an outage."""
-        ms = self.world.draw(0, 10) if self.world.once(0.95) else 30_000
+        ms = self.world.draw(0, 10) if self.world.occurs(0.95) else 30_000
         return Pending(kind, self.world.later(ms, lambda: self._feed_result(fact, id_, values)))
 
     def _timer(self, command: StartTimer) -> Pending:
@@ -317,7 +317,7 @@ class Host:
         if pending.kind in ("timer", "load", "store") and pending.alarm is not None:
             pending.alarm.off = True
             del self.pending[id_]
-        elif pending.kind == "call" and pending.alarm is not None and (self.world.once(0.7) or pending.alarm.off):
+        elif pending.kind == "call" and pending.alarm is not None and (self.world.occurs(0.7) or pending.alarm.off):
             pending.alarm.off = True
             report = cancelled_report()
             self.world.later(self.world.draw(0, 2000), lambda: self._feed_result(ToolFinished, id_, report, True))

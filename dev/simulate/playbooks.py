@@ -41,7 +41,7 @@ def playbook(source: random.Random) -> str:
     if source.random() < 0.12:
         return older_playbook(source)
     rng = RandomChoices(source)
-    return _text(_framed_playbook(rng) if rng.once(0.1) else _v10_playbook(rng))
+    return _text(_framed_playbook(rng) if rng.occurs(0.1) else _v10_playbook(rng))
 
 
 def _text(document: dict[str, Any]) -> str:
@@ -52,21 +52,21 @@ def _text(document: dict[str, Any]) -> str:
 def _v10_playbook(rng: RandomChoices) -> dict[str, Any]:
     names = _names(rng)
     executor: dict[str, Any] = {}
-    if rng.once(0.2):
+    if rng.occurs(0.2):
         executor["timeout"] = random_seconds(rng, 20)
     bounded = _has_timeout(executor)
-    if rng.once(0.2):
+    if rng.occurs(0.2):
         executor["policy"] = {"failure": {"mode": "fail_fast"}}
     steps = [_step(rng, name, index, names, bounded) for index, name in enumerate(names)]
-    if rng.once(0.012):
+    if rng.occurs(0.012):
         steps += _many_branches(rng, steps[0])
-    if rng.once(0.06):
+    if rng.occurs(0.06):
         steps += _branches_that_meet_twice(rng, steps[0])
     routes = item_routes(rng, steps, names)
-    if rng.once(0.15):
+    if rng.occurs(0.15):
         steps = _region(rng, steps)
     steps += routes
-    if rng.once(0.5):
+    if rng.occurs(0.5):
         steps.append(_end(rng))
     path = rng.of("sim/run", "sim/run", "sim/run", "p" * 320, "sim/ünï")
     head = {"apiVersion": "noetl.io/v10", "kind": "Playbook", "metadata": {"name": "sim", "path": path}}
@@ -80,7 +80,7 @@ def _framed_playbook(rng: RandomChoices) -> dict[str, Any]:
     _allow_repetition(pipeline)
     for task in pipeline:
         task.get("spec", {}).pop("timeout", None)
-    if rng.once(0.4):  # a row for each attempt that goes well, whatever happened to the process of another
+    if rng.occurs(0.4):  # a row for each attempt that goes well, whatever happened to the process of another
         rules = [{"else": {"then": {"do": "retry", "attempts": rng.number(3, 6), "delay": 0.2}}}]
         sink = {"tool": "postgres", "auth": "pg", "table": "t0", "data": {"n": "{{ output.data.n }}"}}
         pipeline[0] |= {"spec": {"policy": {"rules": rules}}, "sink": sink}
@@ -92,7 +92,7 @@ def _framed_playbook(rng: RandomChoices) -> dict[str, Any]:
 def _names(rng: RandomChoices) -> list[str]:
     count = rng.of(1, 1, 2, 3, 3, 4, 5, 6)
     names = [f"s{index}" for index in range(count)]
-    if rng.once(0.08):
+    if rng.occurs(0.08):
         for index, odd_name in enumerate(rng.source.sample(ODD_NAMES, min(count, rng.number(1, 3)))):
             names[index] = odd_name
     return names
@@ -102,11 +102,11 @@ def _step(rng: RandomChoices, name: str, index: int, names: list[str], bounded: 
     step: dict[str, Any] = {"step": name}
     spec, policy = _spec(rng)
     labels = _labels(rng)
-    if labels and rng.once(0.3):
+    if labels and rng.occurs(0.3):
         step["loop"] = random_loop(rng)
     is_bounded = bounded or _has_timeout(spec)
     if labels:
-        step["tool"] = tasks(rng, labels, bounded=is_bounded and rng.once(0.5))
+        step["tool"] = tasks(rng, labels, bounded=is_bounded and rng.occurs(0.5))
         if "frame" in step.get("loop", {}).get("spec", {}):
             _allow_repetition(step["tool"])
         else:
@@ -115,7 +115,7 @@ def _step(rng: RandomChoices, name: str, index: int, names: list[str], bounded: 
         spec["policy"] = policy
     if spec:
         step["spec"] = spec
-    if rng.once(0.2) or rng.once(rng.odd):
+    if rng.occurs(0.2) or rng.occurs(rng.odd):
         step["set"] = {"ctx.kept": rng.of(1, "{{ ctx.rounds | default(0) }}", "{{ nobody.there }}")}
     step |= _routes(rng, index, names)
     return step
@@ -123,7 +123,7 @@ def _step(rng: RandomChoices, name: str, index: int, names: list[str], bounded: 
 
 def _labels(rng: RandomChoices) -> list[str]:
     labels = [f"t{number}" for number in range(rng.of(0, 1, 1, 1, 2, 2, 3))]
-    if labels and rng.once(0.05):
+    if labels and rng.occurs(0.05):
         labels[0] = rng.of(*ODD_LABELS)
     return labels
 
@@ -137,7 +137,7 @@ def _allow_repetition(pipeline: list[dict[str, Any]]) -> None:
 def _add_playbook_calls(rng: RandomChoices, pipeline: list[dict[str, Any]]) -> None:
     """Let some tasks call another playbook, whose outcome the simulated world decides. A frame cannot call one."""
     for task in pipeline:
-        if task["kind"] == "noop" and rng.once(0.12):
+        if task["kind"] == "noop" and rng.occurs(0.12):
             task |= {"kind": "playbook", "path": "sim/called"}
 
 
@@ -149,15 +149,15 @@ def _has_timeout(spec: dict[str, Any]) -> bool:
 def _spec(rng: RandomChoices) -> tuple[dict[str, Any], dict[str, Any]]:
     spec: dict[str, Any] = {}
     policy: dict[str, Any] = {}
-    if rng.once(0.2):
+    if rng.occurs(0.2):
         spec["timeout"] = random_seconds(rng, 10)
-    if rng.once(0.3):
+    if rng.occurs(0.3):
         spec["join"] = rng.of("wave", "any", "each")
-    if rng.once(0.12):
-        when = RAISING if rng.once(rng.odd) else rng.of("{{ workload.go }}", "{{ ctx.rounds is defined }}")
+    if rng.occurs(0.12):
+        when = RAISING if rng.occurs(rng.odd) else rng.of("{{ workload.go }}", "{{ ctx.rounds is defined }}")
         rules = [{"when": when, "then": {"allow": rng.of(True, False)}}]
         policy["admit"] = {"rules": [*rules, {"else": {"then": {"allow": rng.of(True, True, False)}}}]}
-    if rng.once(0.1):
+    if rng.occurs(0.1):
         policy["failure"] = {"mode": rng.of("fail_fast", "best_effort")}
     return spec, policy
 
@@ -168,7 +168,7 @@ def _routes(rng: RandomChoices, index: int, names: list[str]) -> dict[str, Any]:
     ahead = names[index + 1 :]
     count = min(len(ahead), rng.of(0, 1, 1, 2, 3))
     arcs = [_arc(rng, target) for target in rng.source.sample(ahead, count)]
-    if rng.once(0.2):
+    if rng.occurs(0.2):
         back = rng.of(*names[: index + 1])
         when = f"{{{{ (ctx.rounds | default(0)) < {ROUNDS} }}}}"
         arcs.insert(0, {"step": back, "when": when, "set": {"ctx.rounds": "{{ (ctx.rounds | default(0)) + 1 }}"}})
@@ -179,9 +179,9 @@ def _routes(rng: RandomChoices, index: int, names: list[str]) -> dict[str, Any]:
 
 def _arc(rng: RandomChoices, target: str) -> dict[str, Any]:
     arc: dict[str, Any] = {"step": target}
-    if rng.once(0.01 + rng.odd):
+    if rng.occurs(0.01 + rng.odd):
         arc["when"] = rng.of(RAISING, RAISING_AFTER_FAILURE)
-    elif rng.once(0.4):
+    elif rng.occurs(0.4):
         arc["when"] = rng.of(
             "{{ event.name == 'step.failed' }}",
             "{{ event.name == 'step.failed' and error.kind == 'server_error' }}",
@@ -191,7 +191,7 @@ def _arc(rng: RandomChoices, target: str) -> dict[str, Any]:
             "{{ output.data.flag }}",
             "{{ workload.go }}",
         )
-    if rng.once(0.1):
+    if rng.occurs(0.1):
         arc["set"] = {"ctx.way": rng.of(target[:10], "{{ nobody }}")}
     return arc
 
@@ -202,22 +202,22 @@ def _region(rng: RandomChoices, steps: list[dict[str, Any]]) -> list[dict[str, A
         step.get("loop", {}).get("spec", {}).pop("frame", None)
     loop: dict[str, Any] = {"in": f"{{{{ range({rng.number(0, 4)}) | list }}}}", "iterator": "each"}
     loop["spec"] = rng.of({}, {"mode": "parallel", "max_in_flight": rng.number(1, 3)})
-    if rng.once(0.3):
+    if rng.occurs(0.3):
         loop["spec"] |= {"policy": {"failure": {"mode": rng.of("fail_fast", "best_effort")}}}
     name = f"around {steps[0]['step']}"[:40]
     steps[-1].setdefault("next", {"arcs": []})["arcs"].append({"step": f"{name} ends"})
     loop_step = {"step": name, "loop": loop, "next": {"arcs": [{"step": steps[0]["step"]}]}}
     region = [loop_step, *steps, {"step": f"{name} ends", "spec": {"end_loop": name}}]
-    return _region(rng, region) if rng.once(0.2) else region
+    return _region(rng, region) if rng.occurs(0.2) else region
 
 
 def _branches_that_meet_twice(rng: RandomChoices, first_step: dict[str, Any]) -> list[dict[str, Any]]:
     """Return branches that meet in several runs of one step, with handled and unhandled failures; some are loops."""
-    loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if rng.once(0.5) else {}
+    loop = {"loop": {"in": "{{ range(2) | list }}", "iterator": "item"}} if rng.occurs(0.5) else {}
     branches = ["b/1", "b#1", "branch2", "branch3"]
     first_step["next"] = {"spec": {"mode": "inclusive"}, "arcs": [{"step": name} for name in branches]}
     handled_when, policy = "{{ event.name == 'step.failed' and error.kind in ['exception', 'timeout', 'auth'] }}", {}
-    if rng.once(0.6):  # all fail, and only the last ones are handled
+    if rng.occurs(0.6):  # all fail, and only the last ones are handled
         handled_when = "{{ event.name == 'step.failed' and ctx.met > 2 }}"
         fails = {"do": "fail", "set": {"ctx.met": "{{ (ctx.met | default(0)) + 1 }}"}}
         policy = {"spec": {"policy": {"rules": [{"else": {"then": fails}}]}}}
@@ -254,8 +254,8 @@ def _many_branches(rng: RandomChoices, first_step: dict[str, Any]) -> list[dict[
 def _end(rng: RandomChoices) -> dict[str, Any]:
     """Return a final step, which is the cleanup after a stop."""
     step: dict[str, Any] = {"step": "end"}
-    if rng.once(0.8):
+    if rng.occurs(0.8):
         step["tool"] = tasks(rng, ["c0", "c1"][: rng.number(1, 2)], bounded=False)
-    if rng.once(0.5):
+    if rng.occurs(0.5):
         step["spec"] = {"timeout": random_seconds(rng, 20)}
     return step

@@ -32,7 +32,7 @@ def with_region_cursors(text: str, seed: int) -> str:
     for step in steps:
         is_around = step["step"] in ends or "next" in step.get("loop", {})
         is_inside = bool(ends) and step["step"] != "end" and isinstance(step.get("tool"), list)
-        if (is_around and rng.once(0.5)) or (is_inside and rng.once(0.25)):
+        if (is_around and rng.occurs(0.5)) or (is_inside and rng.occurs(0.25)):
             _claim_rows(rng, step)
     return json.dumps(document, ensure_ascii=False, indent=1)
 

@@ -113,7 +113,7 @@ class World:
         """Return a random whole number from ``low`` to ``high``."""
         return self.rng.randint(low, high)
 
-    def once(self, probability: float) -> bool:
+    def occurs(self, probability: float) -> bool:
         """Whether an event with this probability happens."""
         return self.rng.random() < probability
 

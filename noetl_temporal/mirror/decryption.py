@@ -1,7 +1,7 @@
 """Decrypts history events for the mirror, which stores them in noetl.history as the server has them.
 
-All values of an event are decrypted, also those that the fold does not read: an execution owns the stored values that
-any of them names (owners.py).
+All values of an event are decrypted, also those that no row of the log is derived from: an execution owns the stored
+values that any of them names (owners.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Fill in results that several rows share: history has a result over 64 bytes once, and later events refer to the row
-that has it. The row of an end that combines the results of steps gets those.
+that has it. The row of a run's `end`, whose result is made of the results of steps, gets these results.
 
-A row that started a task has the result of its last attempt. The row is of the same workflow, and was stored before or
-is in the same batch.
+The row of a task's start stands for the result of the task's last attempt. A row and those that refer to it are of
+the same workflow; it was stored before them or is in the same batch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ async def fill_in_results(connection: Connection, stream: str, rows: Sequence[Ev
     if not result_ids:
         return list(rows)
     results: ResultsByRow = {}
-    if missing_ids := result_ids - {_name(row) for row in rows if row.result is not None}:
+    if missing_ids := result_ids - {_result_id(row) for row in rows if row.result is not None}:
         execution_id = rows[0].execution_id
         records = await connection.fetch(sql.query("results"), execution_id, sorted(missing_ids), stream)
         results = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
@@ -44,16 +44,17 @@ def fill_rows(rows: Sequence[EventRow], results: ResultsByRow) -> list[EventRow]
     reference stays.
     """
     rows_with_results: list[EventRow] = []
+    # Attempts first, as other rows refer to their results.
     for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
         if row.result is not None:
             result = _with_parts(_whole(row.result, results), results)
-            results[_name(row)] = result
+            results[_result_id(row)] = result
             row = replace(row, result={**result, "status": row.status})
         rows_with_results.append(row)
     return sorted(rows_with_results, key=lambda row: (row.position, row.ordinal))
 
 
-def _name(row: EventRow) -> int:
+def _result_id(row: EventRow) -> int:
     """Return the id under which other rows name the result of this one: the last attempt of a task has the id of the
     task's start.
     """
@@ -63,17 +64,17 @@ def _name(row: EventRow) -> int:
 def _referenced_ids(row: EventRow) -> set[int]:
     """Return the ids under which other rows have the result of this one, or parts of it."""
     result = row.result or {}
-    whole = _row_of(result)
+    whole = _referenced_id(result)
     return {part["row"] for part in result.get("parts", {}).values()} | (set() if whole is None else {whole})
 
 
-def _row_of(result: dict[str, Json]) -> int | None:
+def _referenced_id(result: dict[str, Json]) -> int | None:
     reference = result.get("reference", {})
     return int(reference["event_id"]) if reference.get("type") == ROW else None
 
 
 def _whole(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
-    row = _row_of(result)
+    row = _referenced_id(result)
     return result if row is None else results.get(row, result)
 
 

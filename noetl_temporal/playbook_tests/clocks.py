@@ -1,6 +1,6 @@
 """The clocks of a run on Temporal: each of its workflows has one, which skips timers and delays.
 
-The clock of a workflow stops while it calls something, also a loop in a child workflow. While a test has something left
+The clock of a workflow stops while a call runs, or a child workflow (a loop). While a test has something left
 to send, its clocks advance one timer at a time, and not beyond the moment of the next request.
 """
 
@@ -93,8 +93,8 @@ class Clocks:
         return WorkflowClock(handle, now, calls, running, children, at_work, moves, events)
 
     async def move(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:
-        """Move the first clock that can move to its next timer, the one that is behind first; no clock beyond
-        ``until``. Returns whether one has moved.
+        """Of the clocks that can move, move the one furthest behind to its next timer, at most to ``until``. Returns
+        whether one has moved.
         """
         for clock in sorted(clocks, key=lambda clock: clock.now):
             has_arrived = until is not None and clock.now >= until

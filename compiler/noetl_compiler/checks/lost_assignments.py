@@ -58,7 +58,9 @@ def _assigned_name(assign: Assign) -> str:
 
 
 def _names_read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
-    """Return the names below ``iter`` that the templates of each step read: bare, or after ``iter.``."""
+    """Return the names below ``iter`` that the templates of each step read: bare, or after ``iter.``. Those that are
+    rendered inside an iteration of the step's loop are left out: ``iter`` is another there.
+    """
     names: defaultdict[str, set[str]] = defaultdict(set)
     for use in template_uses(playbook):
         if use.step is None or (use.step.loop is not None and use.rendered_at not in _AFTER_THE_LOOP):

@@ -38,7 +38,8 @@ class Rule(msgspec.Struct, frozen=True):
     """One policy rule. ``on`` is checked before ``when`` is evaluated, as it is cheaper; no ``when`` means true.
 
     ``attempts`` is the total number of calls (semantics.md 18); ``multiplier`` is the exponential factor.
-    ``patch`` replaces parts of the call's config before ``again`` (next_call), ``rebind`` names of its input.
+    Before the action ``again`` repeats the call, ``patch`` (``next_call``) replaces parts of its config, and ``rebind``
+    names of its input.
     A retry with ``wait_for`` waits for that signal instead of a delay, at most ``timeout`` seconds.
     ``result`` replaces the result of a successful call, ``message`` says why the rule fails the task.
     """
@@ -99,8 +100,8 @@ class Select(msgspec.Struct, frozen=True):
 class Output(msgspec.Struct, frozen=True):
     """The named parts of a result, and hints for where to store it.
 
-    The hints do not change what templates see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes are for
-    operators of their own stores.
+    The hints do not change what templates see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes are for those
+    who operate a store of results of their own.
     """
 
     span: Span
@@ -151,7 +152,8 @@ class Task(msgspec.Struct, frozen=True):
 
     ``idempotency_key`` names the header that carries the key of an HTTP call, which is the same in all its attempts.
 
-    ``code`` is the span of Python code or SQL; it has as many lines as the code if each is a line of the YAML.
+    ``code`` is the span of Python code or SQL; lines of errors in the code are lines of the YAML if the span has as
+    many lines as the code.
     """
 
     label: str

@@ -26,7 +26,8 @@ class Cursor(msgspec.Struct, frozen=True):
     """A loop source that claims rows until none is left (semantics.md 24).
 
     ``claim``, ``renew``, ``ack`` and ``release`` are calls of the database tool. ``attempts`` reads from a row how
-    often it was claimed. ``config`` and ``auth`` are as in the source; a lowered cursor has neither. Durations are in
+    often it was claimed. ``config`` and ``auth`` are as in the playbook; when
+    the statements have become calls, the cursor has neither. Durations are in
     seconds.
     """
 
@@ -156,7 +157,7 @@ class FinalStatus(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
 
-    ``failure`` says what an unhandled failure of the step means for other branches; None: as for the graph.
+    ``failure`` says what an unhandled failure of the step means for other branches; None: the default of the graph.
     ``status`` of the final step is how the run ends (semantics.md 35).
     """
 

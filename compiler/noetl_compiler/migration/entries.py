@@ -1,4 +1,4 @@
-"""Collects the entries of a construct in the order of its table, without values that equal the default."""
+"""Collects the entries of a construct in the order of its table of keys, without values that equal the default."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ __all__ = ["Entries"]
 class Entries:
     """The entries of a construct. ``region`` is its original mapping, ``of`` the place of notes about it.
 
-    An entry gets the place of its key in the original text, where the key may have any name of the table, or a name of
-    another dialect (``foreign``). ``at`` is the place of an entry without an original key. Missing values are omitted.
+    An entry gets the place of its key in the original text, where the key may have any of the names in the table, or a
+    name of another dialect (``foreign``). ``at`` is the place of an entry without an original key. Missing values are
+    omitted.
     """
 
     def __init__(self, context: MigrationContext, construct: Construct, region: Region, of: Span) -> None:
