@@ -9,7 +9,7 @@ from importlib import resources
 __all__ = ["migrations", "query"]
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_FILES = ("queries.sql", "catalog.sql", "pruning.sql")
+_FILES = ("queries.sql", "event_rows.sql", "catalog.sql", "pruning.sql")
 
 
 def migrations() -> list[tuple[str, str]]:
