@@ -16,6 +16,7 @@ class Mute:
         self.is_muted, self._speaks = threading.Event(), threading.Event()
         self._target, self._listener, self._large = target, listener, large
         self._sockets = [listener]
+        self._sockets_lock, self._is_closed = threading.Lock(), False
         self._speaks.set()
 
     def hold(self) -> None:
@@ -34,18 +35,29 @@ class Mute:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
+                self._register(client)
                 server = socket.create_connection((host, int(port)))
-                self._sockets += [client, server]
+                self._register(server)
                 threading.Thread(target=self._forward, args=(client, server), daemon=True).start()
                 threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
 
     def close(self) -> None:
         """End all connections."""
         self._speaks.set()
+        with self._sockets_lock:
+            self._is_closed = True
         for connection in self._sockets:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
             connection.close()
+
+    def _register(self, connection: socket.socket) -> None:
+        """Have the connection closed at the end. Raises OSError, and closes it at once, if the end came before."""
+        with self._sockets_lock:
+            if self._is_closed:
+                connection.close()
+                raise OSError("closed")
+            self._sockets.append(connection)
 
     def _forward(self, client: socket.socket, server: socket.socket) -> None:
         with suppress(OSError):
