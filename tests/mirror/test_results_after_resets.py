@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import time
 from itertools import count
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from temporalio.api.history.v1 import HistoryEvent
@@ -21,6 +21,7 @@ from tests.mirror.conftest import Log
 from tests.mirror.resets import reset
 from tests.shell.conftest import Shell
 
+CALL_ENDED: Literal["activity_task_completed_event_attributes"] = "activity_task_completed_event_attributes"
 WORKFLOW = """
   - step: start
     tool: {kind: noop, input: {n: 0}}
@@ -46,18 +47,22 @@ async def test_two_resets_of_one_run_have_the_results_of_their_own_histories(
 ) -> None:
     tries = count(1)
 
-    def answer(request: Request, _context: ToolContext) -> Any:
+    has_y_ended = asyncio.Event()
+
+    async def answer(request: Request, _context: ToolContext) -> Any:
         if "x" in request.input:
-            time.sleep(1.5)  # y ends first, so that the first reset repeats x and the second does not
+            await has_y_ended.wait()  # so that the first reset repeats x and the second does not
             return {"try": next(tries), "text": "x" * 100}
         return request.input["n"]
 
     shell = Shell(servers.temporal)
     async with shell.client(answer) as client:
         run = await shell.submit(client, WORKFLOW)
-        await run.result()
         temporal, id_ = client.temporal, run.workflow_id
         first = (await temporal.get_workflow_handle(id_).describe()).run_id
+        await _until_calls_have_ended(temporal, id_, first, 2)
+        has_y_ended.set()
+        await run.result()
         runs = [first]
         for task in await _tasks_after_calls(temporal, id_, first):
             handle = temporal.get_workflow_handle(id_, run_id=first)
@@ -75,9 +80,15 @@ async def test_two_resets_of_one_run_have_the_results_of_their_own_histories(
 async def _tasks_after_calls(temporal: Client, id_: str, run_id: str) -> list[int]:
     """Return the numbers of the workflow tasks after the second call of the run, and after the third."""
     kinds = [event.WhichOneof("attributes") for event in await _events(temporal, id_, run_id)]
-    calls = [index for index, kind in enumerate(kinds) if kind == "activity_task_completed_event_attributes"]
+    calls = [index for index, kind in enumerate(kinds) if kind == CALL_ENDED]
     tasks = [index for index, kind in enumerate(kinds) if kind == "workflow_task_completed_event_attributes"]
     return [next(number for number, task in enumerate(tasks) if task > call) for call in calls[1:3]]
+
+
+async def _until_calls_have_ended(temporal: Client, id_: str, run_id: str, number: int) -> None:
+    async with asyncio.timeout(60):
+        while [event.HasField(CALL_ENDED) for event in await _events(temporal, id_, run_id)].count(True) < number:
+            await asyncio.sleep(0.05)
 
 
 async def _mirror_in_two_batches(store: Store, temporal: Client, id_: str, run_id: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncpg
 import pytest
-from temporalio.client import WorkflowHandle, WorkflowHistory
+from temporalio.client import WorkflowFailureError, WorkflowHandle, WorkflowHistory
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
@@ -398,7 +398,8 @@ async def test_a_run_of_another_key_is_refused(
         await result_of(handle)
         monkeypatch.delenv(SIGNING_KEY_VARIABLE)
         unsigned_run = await shell.submit(await NoetlClient.connect(servers.temporal, tools={"noop"}), CHAIN)
-        await unsigned_run.terminate()
+        with pytest.raises(WorkflowFailureError):
+            await unsigned_run.workflow.result()
         with pytest.raises(RequestRefusedError, match="is refused: this run is not signed"):
             await client.rerun(unsigned_run.execution_id, "last")
 
