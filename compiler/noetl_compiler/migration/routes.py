@@ -11,7 +11,7 @@ from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
 from noetl_compiler.migration.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Arc, Next
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 
 __all__ = ["emit_next"]
 
@@ -55,7 +55,7 @@ def _group(context: MigrationContext, around: Region, group: Group) -> MappingNo
 
 def _arc(context: MigrationContext, around: Region, arc: Arc, when: Template | None = None) -> MappingNode:
     region = context.origins.region(arc.span, around)
-    on = None if arc.on == boundary(arc.when) else arc.on
+    on = None if arc.on == default_on_status(arc.when) else arc.on
     start = min(arc.span, when.span) if when else arc.span
     entries = Entries(context, TARGET, region, arc.span)
     entries.node("step", scalar(arc.to.text, arc.to.span), at=start)

@@ -28,7 +28,7 @@ from noetl_compiler.preview.phrases import (
 )
 from noetl_compiler.preview.tree import draw
 from noetl_compiler.templates import paths
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["Explainer", "explain"]
@@ -208,7 +208,7 @@ class _Explanation:
     def _edge(self, arc: Arc, moment: Moment) -> Line:
         arc_test = arc_condition(arc, moment)
         when = condition(arc.when)
-        reason = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
+        reason = ", as its condition does not read the outcome" if arc.on == default_on_status(arc.when) == "ok" else ""
         line = self._at(f"-> {arc.to} {when}".rstrip(), arc)
         line.below = [Line(f"{_BOUNDARIES[arc_test.on]}{reason}"), *map(Line, _sets(arc.set))]
         return line
