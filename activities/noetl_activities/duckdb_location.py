@@ -26,7 +26,7 @@ MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 DEFAULT_MEMORY = 2.0
 _LEAST, _MOST = 1 / 16, 1 << 20
 
-_COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
+_COMPANION_SUFFIXES = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
 """Suffixes of the files that DuckDB writes next to a database."""
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -132,7 +132,7 @@ def _resolve_path(path: Path) -> Path:
     """
     try:
         real = Path(os.path.realpath(path))
-        links = [name for name in _COMPANIONS if real.with_name(real.name + name).is_symlink()]
+        links = [name for name in _COMPANION_SUFFIXES if real.with_name(real.name + name).is_symlink()]
     except (OSError, ValueError) as error:
         raise ConfigError(f"the DuckDB file {str(path)!r} cannot be used: {error}") from error
     if links:

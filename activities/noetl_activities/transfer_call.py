@@ -16,7 +16,7 @@ __all__ = ["TransferCall", "TransferEnd", "transfer_call"]
 
 _MAX_BATCH = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
-_NOT_OF_THE_TOOL = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
+_TRANSFER_KEYS = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
 
 
 class TransferEnd(NamedTuple):
@@ -72,7 +72,7 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
     credential: Json = next((fields[key] for key in END_AUTH if fields.get(key)), None) or _task_credential(
         name, kind, auth
     )
-    config = {key: value for key, value in fields.items() if key not in _NOT_OF_THE_TOOL}
+    config = {key: value for key, value in fields.items() if key not in _TRANSFER_KEYS}
     return TransferEnd(kind, config, _type_from_tool(credential))
 
 
