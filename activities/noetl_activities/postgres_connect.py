@@ -22,7 +22,7 @@ from asyncpg.connect_utils import SessionAttribute
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
-from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
+from noetl_activities.postgres_dsn import DEFAULT_PORT, SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_errors import UnreachableError
 from noetl_activities.postgres_pool import Connection, close_quietly, connection_pool
 from noetl_activities.postgres_protocol import guard_logins, limit_received_bytes
@@ -197,9 +197,9 @@ def _arguments(credential: Credential) -> dict[str, Any]:
     mode = fields.get("sslmode") or ("disable" if host in _LOCAL_HOSTS or host.startswith("/") else "prefer")
     if mode not in MODES:
         raise CredentialError(f"sslmode must be one of {', '.join(MODES)}")
-    if not all(map(_is_port, fields.get("port", "5432").split(","))):
+    if not all(map(_is_port, fields.get("port", DEFAULT_PORT).split(","))):
         raise ConfigError("db_port must be a number up to 65535")
-    return {"port": "5432", "password": "", "database": user, **fields, "sslmode": mode}
+    return {"port": DEFAULT_PORT, "password": "", "database": user, **fields, "sslmode": mode}
 
 
 def _is_port(text: str) -> bool:

@@ -14,7 +14,7 @@ from noetl_compiler.language.words import SINK_MODES
 
 __all__ = ["TransferCall", "TransferEnd", "transfer_call"]
 
-_MAX_BATCH = 100_000
+_MAX_BATCH_ROWS = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
 _TRANSFER_KEYS = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
 
@@ -100,6 +100,6 @@ def _batch_size(value: Json) -> int:
         size = int(value or DEFAULT_CHUNK)
     except (TypeError, ValueError):
         size = 0
-    if not 1 <= size <= _MAX_BATCH:
-        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH:,}")
+    if not 1 <= size <= _MAX_BATCH_ROWS:
+        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH_ROWS:,}")
     return size

@@ -81,8 +81,8 @@ def _boundaries(writable: Sequence[str], hidden_paths: Sequence[str]) -> Iterato
     """Yield the paths where the mode changes, with whether they are read-only; outer paths first."""
     boundaries: list[tuple[str, bool]] = [("/", True)]
     for path, read_only in sorted([*((path, False) for path in writable), *((path, True) for path in hidden_paths)]):
-        enclosing = [kind for outer, kind in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]
-        if enclosing[-1] != read_only:
+        outer_modes = [mode for outer, mode in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]
+        if outer_modes[-1] != read_only:
             boundaries.append((path, read_only))
             yield path, read_only
 
