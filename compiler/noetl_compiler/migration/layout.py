@@ -25,7 +25,7 @@ __all__ = ["with_comments"]
 class _MovedPosition(msgspec.Struct, frozen=True, order=True):
     """The position of a node in the original text, by offset and line, and the index of its new line.
 
-    ``follows_blank_line``: so it did in the original, and it is the first node on its line in both texts.
+    ``follows_blank_line``: it does so in the original, and begins its line in both texts.
     """
 
     offset: int
@@ -57,17 +57,19 @@ def with_comments(text: str, document: MappingNode, new_root: Node, source: Sour
     result: list[str] = []
     for number, line in enumerate((*lines, "")):
         indent = line[: len(line) - len(line.lstrip())]
-        _add_blank_line(result, number in sections)
+        if number in sections:
+            _add_blank_line(result)
         for comment in margin.before[number]:
-            _add_blank_line(result, comment.follows_blank_line)
+            if comment.follows_blank_line:
+                _add_blank_line(result)
             result.append(indent + comment.text)
         result.append("  ".join((line, *(comment.text for comment in margin.at_end[number]))))
     return "\n".join(result)
 
 
-def _add_blank_line(result: list[str], follows_blank_line: bool) -> None:
+def _add_blank_line(result: list[str]) -> None:
     """Add a blank line, but never a second one, which would become part of a block scalar before it."""
-    if follows_blank_line and result and result[-1]:
+    if result and result[-1]:
         result.append("")
 
 
@@ -92,7 +94,7 @@ def _next_line(comment: Comment, moved_positions: list[_MovedPosition], end: int
 
 
 def _position_before_comment(comment: Comment, moved_positions: list[_MovedPosition]) -> _MovedPosition | None:
-    """Return the last position before the comment on its line."""
+    """Return the last position before the comment on its line; if several nodes begin there, that of the first."""
     index = bisect.bisect_left(moved_positions, comment.offset, key=lambda position: position.offset)
     if not index or moved_positions[index - 1].line != comment.line:
         return None

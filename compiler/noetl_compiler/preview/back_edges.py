@@ -17,7 +17,8 @@ from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row, Size
 __all__ = ["route_back_edges"]
 
 LANE_WIDTH = 18.0
-_NOWHERE: Point = (math.inf, -math.inf)
+_EMPTY_EXTENT: Point = (math.inf, -math.inf)
+"""The top and bottom of a row without nodes, which is beside nothing."""
 _SIDE_OFFSET = 0.3
 """Offset of a back edge from the middle of a side, as a fraction of the box's width or height."""
 
@@ -35,15 +36,17 @@ def route_back_edges(
 ) -> list[Curve]:
     """Return a curve for each pair of an arrow and the size of its label."""
     right_sides = [max((node.box.x + node.box.width / 2 for node in row), default=0.0) for row in rows]
-    extents = [(row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _NOWHERE for row in rows]
+    extents = [
+        (row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _EMPTY_EXTENT for row in rows
+    ]
     lanes: list[_Lane] = []
     curves: list[Curve] = []
     for arrow, (width, height) in sorted(arrows, key=lambda pair: nodes[pair[0].start].row - nodes[pair[0].end].row):
         start, end = nodes[arrow.start], nodes[arrow.end]
         middle = (_exit_points(start, rows, 0.0)[-1][1] + _entry_points(end, rows, 0.0)[0][1]) / 2
         first, last = _rows_beside(extents, end.row - 1, start.row + 1, middle - height / 2, middle + height / 2)
-        beside = [lane.right for lane in lanes if lane.first <= last and lane.last >= first]
-        x = max([*right_sides[first : last + 1], *beside]) + LANE_WIDTH
+        lane_ends = [lane.right for lane in lanes if lane.first <= last and lane.last >= first]
+        x = max([*right_sides[first : last + 1], *lane_ends]) + LANE_WIDTH
         lanes.append(_Lane(first, last, x + width))
         points = [*_exit_points(start, rows, x), *_entry_points(end, rows, x)]
         curves.append(Curve(arrow, points, (x + width / 2, middle) if width else None, is_back=True))

@@ -47,10 +47,10 @@ def _preferred_position(node: Node, neighbours: Sequence[Node]) -> tuple[float, 
     """Return the mean x of the neighbours with the largest weight, and that weight; without neighbours, its own x."""
     if not neighbours:
         return node.box.x, 0.1
-    preferences = [JOINT_WEIGHT if node.kind == other.kind == "joint" else other.weight for other in neighbours]
-    strongest = max(preferences)
-    positions = [other.box.x for other, weight in zip(neighbours, preferences, strict=True) if weight == strongest]
-    return sum(positions) / len(positions), max(node.weight, strongest)
+    weights = [JOINT_WEIGHT if node.kind == other.kind == "joint" else other.weight for other in neighbours]
+    largest = max(weights)
+    positions = [other.box.x for other, weight in zip(neighbours, weights, strict=True) if weight == largest]
+    return sum(positions) / len(positions), max(node.weight, largest)
 
 
 def _place_row(row: Row, preferred_positions: Sequence[float], weights: Sequence[float]) -> None:

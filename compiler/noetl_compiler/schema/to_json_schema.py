@@ -84,9 +84,10 @@ def _mapping(model: Model, accepted_older_names: Collection[str]) -> Schema:
 
 
 def _need_schema(group: tuple[str, ...], model: Model) -> Schema:
-    present: list[Json] = [{"required": [key]} for key in group]
-    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in model.inside]
-    return {"anyOf": [*present, *within]}
+    """Return a schema that requires one key of the group, here or in one of the mappings ``model.inside``."""
+    has_key: list[Json] = [{"required": [key]} for key in group]
+    nested_has_key: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": has_key}}}}} for key in model.inside]
+    return {"anyOf": [*has_key, *nested_has_key]}
 
 
 def _list(value: Json) -> list[Json]:
