@@ -108,7 +108,7 @@ class CallSinks:
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
         outcome = msgspec.json.decode(text, type=LedgerOutcome)
-        self._log.add_unrecorded_attempts(outcome.attempts)
+        self._log.add_unrecorded_attempts(outcome.used_attempts)
         return cast("PlainOutcome", outcome.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------

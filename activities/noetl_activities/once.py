@@ -21,12 +21,12 @@ __all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "result_from
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
-    """A call's entry in the ledger, stored as JSON. ``attempts``: how many had reported by then, including this one;
-    failed attempts leave no other record.
+    """A call's entry in the ledger, stored as JSON. ``used_attempts`` is the number of attempts that had reported by
+    then, including this one: failed attempts leave no other record.
     """
 
     outcome: Json
-    attempts: int = 1
+    used_attempts: int = 1
 
 
 class LedgerSlot(NamedTuple):
@@ -44,14 +44,14 @@ class LedgerSlot(NamedTuple):
 class OnceResult(NamedTuple):
     """The outcome of a call.
 
-    ``is_reused``: an earlier attempt stored it, and nothing was executed now; ``attempts``: see LedgerOutcome.
-    ``is_in_ledger``: the outcome is in the ledger.
+    ``is_reused``: an earlier attempt stored it, and nothing was executed now; ``used_attempts`` is then that of its
+    LedgerOutcome. ``is_in_ledger``: the outcome is in the ledger.
     """
 
     outcome: Outcome
     is_reused: bool = False
     is_in_ledger: bool = False
-    attempts: int = 0
+    used_attempts: int = 0
 
 
 @runtime_checkable
@@ -79,5 +79,8 @@ def result_from_ledger(text: str) -> OnceResult:
     """Return the result for the JSON of a stored outcome."""
     outcome = msgspec.json.decode(text, type=LedgerOutcome)
     return OnceResult(
-        msgspec.convert(outcome.outcome, Outcome), is_reused=True, is_in_ledger=True, attempts=outcome.attempts
+        msgspec.convert(outcome.outcome, Outcome),
+        is_reused=True,
+        is_in_ledger=True,
+        used_attempts=outcome.used_attempts,
     )

@@ -11,7 +11,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import Node
 from noetl_compiler.source import SourceFile, Span
-from noetl_compiler.templating.locate import TemplateSpans
+from noetl_compiler.templating.locate import TemplateLocator
 
 __all__ = ["Report"]
 
@@ -34,7 +34,7 @@ class Report:
         self.diagnostics: list[Diagnostic] = list(diagnostics)
         self.root = root
         self.tools = tools
-        self.places = TemplateSpans(source, root)
+        self.places = TemplateLocator(source, root)
         self._seen: set[str] = set()
         self._errors = sorted(
             (diagnostic.span.line, diagnostic.span.col)
