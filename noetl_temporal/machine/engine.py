@@ -215,7 +215,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         index, length = 0, len(ready)
         while index < length:
             run = self._runs[ready[index]]
-            if self._lacks_value(run.id):  # it is ready again once that is loaded
+            if self.state.readers and self._lacks_value(run.id):  # it is ready again once that is loaded
                 del ready[index]
                 length -= 1
                 continue

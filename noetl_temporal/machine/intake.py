@@ -88,6 +88,8 @@ class Intake(ABC, Generic[S, R]):
             return self._dispatch(fact)
         except BaseException as error:
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
+            if isinstance(error, NotLoaded):
+                raise ProtocolError(f"{error} is needed where nothing is stored") from error
             raise
         finally:
             self.budget.close()
@@ -121,7 +123,10 @@ class Intake(ABC, Generic[S, R]):
             self.state.has_stored = True
         self._journal.open(fact.at)
         self.budget.work(FACT_WORK)
-        error = STOPPED if self.state.has_stored and not self._may_load_for(fact) else ""
+        if not self.state.has_stored:
+            self._apply(fact)
+            return self._settle_and_collect()
+        error = "" if self._may_load_for(fact) else STOPPED
         missing_value = self._run_or_roll_back(partial(self._apply, fact), error)
         if missing_value is None:
             return self._settle_and_collect()
@@ -130,6 +135,9 @@ class Intake(ABC, Generic[S, R]):
 
     def _settle_and_collect(self) -> list[Command]:
         """Start runs and calls, and return all commands so far. A reader that lacks a value waits; the others start."""
+        if not self.state.has_stored:
+            self._settle()
+            return self._journal.feed.commands
         at, earlier = self._journal.feed.at, self._journal.feed.commands
         self._journal.open(at)
         while (missing_value := self._run_or_roll_back(self._settle)) is not None:
@@ -143,9 +151,6 @@ class Intake(ABC, Generic[S, R]):
 
         With ``missing`` such a value fails the template that reads it instead.
         """
-        if not self.state.has_stored:
-            self._run_whole(change)
-            return None
         before, size = self._checkpoint(), self.budget.bytes
         try:
             with ReadingFrom(self._loads.readable(missing)):
@@ -157,13 +162,6 @@ class Intake(ABC, Generic[S, R]):
         finally:
             before.close()
         return None
-
-    def _run_whole(self, change: Callable[[], None]) -> None:
-        """Run ``change`` where nothing is stored, so that nothing has to be loaded."""
-        try:
-            change()
-        except NotLoaded as error:
-            raise ProtocolError(f"{error} is needed where nothing is stored") from error
 
     def _checkpoint(self) -> Checkpoint[S, R]:
         self.budget.work(CHECKPOINT_WORK * len(self._runs))

@@ -265,7 +265,8 @@ class Machine(Looping):
         self._end_or_hold(run, end, kind)
 
     def _end_or_hold(self, run: StepRun, end: End, kind: str = "") -> None:
-        self._drop_timer(deadline_id(run))
+        if self.state.timers:
+            self._drop_timer(deadline_id(run))
         if run.pipeline is not None and run.pipeline.executions:
             self.state.idle_starts = 0
         step = self.graph.steps[run.step]
@@ -291,7 +292,8 @@ class Machine(Looping):
             return
         if step_exit.fail_fast:
             self._stop("fail_fast", f"step {step_exit.step!r} failed")
-        self.state.arrivals.extend((target, step_exit.step) for target in step_exit.targets)
+        for target in step_exit.targets:
+            self.state.arrivals.append((target, step_exit.step))
 
     # ---- stopping and ending --------------------------------------------------------------------------------------
 

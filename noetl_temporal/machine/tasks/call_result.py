@@ -71,8 +71,6 @@ def mistakes(
 ) -> Sequence[ConditionWarning]:
     """Return the warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
-    if rule is None and not report.mistakes:
-        return ()
     warnings: list[ConditionWarning] = []
     if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()

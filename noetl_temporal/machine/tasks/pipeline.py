@@ -101,7 +101,8 @@ class Pipeline(TaskExecutions):
         elif state.task.storing:
             self._apply_stored(plan, report)
         else:
-            breaker.record_end(self.host, state, plan, report.outcome)
+            if plan.circuit is not None:
+                breaker.record_end(self.host, state, plan, report.outcome)
             self._settle(plan, report)
 
     def delay_over(self) -> None:
@@ -170,7 +171,8 @@ class Pipeline(TaskExecutions):
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
         outcome = with_selected(task.output, task.kind, attempt_outcome(report, self.state.task.event_id))
-        warn_of_result(self.host, plan, outcome)
+        if "meta" in outcome:
+            warn_of_result(self.host, plan, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
             raise rule_failure(report.failed, task)
@@ -181,8 +183,9 @@ class Pipeline(TaskExecutions):
             report = replace(report, mistakes=decision.mistakes)
         ruling = ruling_of(task, decision, outcome)
         self._record(plan, outcome)
-        for warning in mistakes(task, ruling, outcome, report, profile):
-            self.host.warn(warning.message, warning.span)
+        if ruling.rule is not None or report.mistakes:
+            for warning in mistakes(task, ruling, outcome, report, profile):
+                self.host.warn(warning.message, warning.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:
             outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
@@ -255,6 +258,10 @@ class Pipeline(TaskExecutions):
     ) -> None:
         do, rule, delay = ruling.do, ruling.rule, ruling.delay
         match do:
+            case "continue":
+                self._sequence_done(plan, outcome, stop=False)
+            case "break":
+                self._sequence_done(plan, outcome, stop=True)
             case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
@@ -274,7 +281,7 @@ class Pipeline(TaskExecutions):
                 self.host.warn(truncation_warning(plan.task.label, self.state.task), rule.span)
                 self._sequence_done(plan, outcome, stop=False)
             case _:
-                self._sequence_done(plan, outcome, stop=do == "break")
+                raise ProtocolError(f"the rule of {plan.task.label} has the unknown action {do!r}")
 
     def _wait_to_retry(
         self, plan: TaskPlan, rule: Rule, report: ToolReport, outcome: PlainOutcome, names: Mapping[str, Any]
