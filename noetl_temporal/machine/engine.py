@@ -252,7 +252,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
         state = self.state
-        if state.holding or self.is_paused or (self.budget.is_spent() and not ignoring_budget):
+        if state.holding or self.state.pause is not None or (self.budget.is_spent() and not ignoring_budget):
             return False
         return len(state.pending) < state.sizes.max_in_flight()
 

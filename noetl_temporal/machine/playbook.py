@@ -124,7 +124,7 @@ class Machine(Looping):
         state = self.state
         if state.holding:
             self._keep_large_values()
-        while state.phase == "running" and not self.is_paused:
+        while state.phase == "running" and self.state.pause is None:
             while state.arrivals and state.phase == "running" and self._may_start():
                 self._arrive(*state.arrivals.pop(0))
             if state.phase != "running" or state.arrivals or not self._release():
@@ -132,7 +132,7 @@ class Machine(Looping):
 
     def _may_start(self) -> bool:
         """Whether steps may start. After a stop, tokens only move to the final step, which needs no budget."""
-        if self.is_paused:
+        if self.state.pause is not None:
             return False
         return self.state.stop is not None or not (self.state.holding or self.budget.is_spent())
 

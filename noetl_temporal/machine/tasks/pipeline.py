@@ -47,6 +47,7 @@ from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
     attempt_outcome,
+    default_ruling,
     last_page,
     mistakes,
     replaces_error,
@@ -176,12 +177,14 @@ class Pipeline(TaskExecutions):
         if report.failed is not None:
             self._record(plan, outcome)
             raise rule_failure(report.failed, task)
-        is_decided = report.is_decided or task.policy is None
-        decision = Decision(None, report.rule, 0.0, report.exhausted)
-        if not is_decided:
+        if task.policy is None:
+            ruling = default_ruling(outcome)
+        elif report.is_decided:
+            ruling = ruling_of(task.policy, Decision(None, report.rule, 0.0, report.exhausted), outcome)
+        else:
             decision = self._decide(plan, report, outcome)
             report = replace(report, mistakes=decision.mistakes)
-        ruling = ruling_of(task, decision, outcome)
+            ruling = ruling_of(task.policy, decision, outcome)
         self._record(plan, outcome)
         if ruling.rule is not None or report.mistakes:
             for warning in mistakes(task, ruling, outcome, report, profile):
