@@ -96,7 +96,8 @@ class Pipeline(TaskExecutions):
         state.attempts += attempts
         state.retries += attempts - 1 + (state.task.calls > 0 and not state.task.storing)
         if cancelled:
-            breaker.record_cancellation(self.host, state, plan)
+            if plan.circuit is not None:
+                breaker.record_cancellation(self.host, state, plan)
             self._task_ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
         elif state.task.storing:
@@ -171,7 +172,9 @@ class Pipeline(TaskExecutions):
     def _apply_report(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
-        outcome = with_selected(task.output, task.kind, attempt_outcome(report, self.state.task.event_id))
+        outcome = attempt_outcome(report, self.state.task.event_id)
+        if task.output is not None:
+            outcome = with_selected(task.output, task.kind, outcome)
         if "meta" in outcome:
             warn_of_result(self.host, plan, outcome)
         if report.failed is not None:
