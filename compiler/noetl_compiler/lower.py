@@ -47,7 +47,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             steps=steps,
             workload=playbook.workload,
             keychain=playbook.keychain,
-            failure=playbook.failure or "best_effort",
+            failure=playbook.branch_failure or "best_effort",
             timeout=playbook.timeout,
             names=PROFILES[playbook.dialect],
             priority=playbook.priority or UNSET,
@@ -123,7 +123,7 @@ class _Lowering:
             hold=_lower_hold(step.on_failure or self._playbook.on_failure),
             status=UNSET if step.status is None else step.status,
             enter=step.enter,
-            failure=step.failure,
+            failure=step.branch_failure,
         )
 
     def _lower_ending_of(self, loop: str, end: syntax.Step) -> Ending:

@@ -86,7 +86,7 @@ def read_request(fields: ConstructFields) -> Request | None:
         is_first=moment == "start",
         at=at,
     )
-    fields.close()
+    fields.check_keys()
     if do is None:
         return None
     _check(fields, request)

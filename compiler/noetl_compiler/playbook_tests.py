@@ -129,7 +129,7 @@ def read_tests(source: SourceFile) -> Suite:
         fields = ConstructFields(root, report, tables.TEST_FILE)
         playbook = fields.name("playbook")
         tests = tuple(_read_test(test_fields) for test_fields in _read_mappings(fields, "tests", tables.TEST))
-        fields.close()
+        fields.check_keys()
         if isinstance(tests_node := root.get("tests"), SequenceNode) and not tests_node.items:
             report.error(Code.MISSING_FIELD, tests_node.span, "there is no test in the list")
         suite = Suite(source, playbook, tests)
@@ -155,7 +155,7 @@ def _read_test(fields: ConstructFields) -> PlaybookTest:
     requests = tuple(map(read_request, _read_mappings(fields, "requests", tables.REQUEST)))
     expect = ConstructFields.below(fields, "expect", tables.EXPECTATION)
     expected, calls = _read_expectation(expect) if expect else ({}, ())
-    fields.close()
+    fields.check_keys()
     request_payload = cast("dict[str, Json]", to_json(payload)) if payload else {}
     title, span = (name.text, name.span) if name else ("", fields.span)
     return PlaybookTest(title, span, request_payload, stubs, tuple(filter(None, requests)), expected, calls)
@@ -190,7 +190,7 @@ def _read_stub(fields: ConstructFields) -> Stub:
         sink_error=_read_error(fields, "sink_error"),
         takes=read_seconds(fields, "takes") or 0.0,
     )
-    fields.close()
+    fields.check_keys()
     return stub
 
 
@@ -207,7 +207,7 @@ def _read_http(fields: ConstructFields) -> StubResponse | None:
     if response is None:
         return None
     status, headers, body = read_index(response, "status"), response.mapping("headers"), response.node_of("body")
-    response.close()
+    response.check_keys()
     header_values = cast("dict[str, Json]", to_json(headers)) if headers else {}
     header_strings = {name: str(value) for name, value in header_values.items()}
     return StubResponse(200 if status is None else status, header_strings, to_json(body) if body else None)
@@ -226,7 +226,7 @@ def _read_error(fields: ConstructFields, key: str) -> StubError | None:
     stub_error = StubError(
         message, kind, error_fields.text("code") or None, error_fields.flag("retryable") or False, retry_after
     )
-    error_fields.close()
+    error_fields.check_keys()
     return stub_error
 
 
@@ -246,11 +246,11 @@ def _read_expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[E
     for key in ("results", "stored"):
         fields.mapping(key)
     for part in _read_mappings(fields, "failures", tables.EXPECTED_FAILURE):
-        part.close()
+        part.check_keys()
     for node in fields.items("events"):
         if isinstance(node, MappingNode):
-            ConstructFields(node, fields.report, tables.EXPECTED_EVENT).close()
-    fields.close()
+            ConstructFields(node, fields.report, tables.EXPECTED_EVENT).check_keys()
+    fields.check_keys()
     return _values_by_key(fields), calls
 
 
@@ -259,7 +259,7 @@ def _read_expected_calls(fields: ConstructFields) -> ExpectedCalls:
     for key in ("config", "input"):
         fields.mapping(key)
     read_index(fields, "attempts")
-    fields.close()
+    fields.check_keys()
     has = {key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")}
     return ExpectedCalls(calls, fields.span, times, has)
 

@@ -69,7 +69,7 @@ def _ends(playbook: Playbook, steps: Mapping[str, Step]) -> dict[str, Step]:
     """Return loop -> its end, for loops without a task."""
     ends: dict[str, Step] = {}
     for step in playbook.steps:
-        loop = steps.get(step.ends.text) if step.ends else None
+        loop = steps.get(step.ended_loop.text) if step.ended_loop else None
         if loop is not None and loop.loop is not None and not loop.tasks and loop is not step:
             ends.setdefault(loop.name.text, step)
     return ends

@@ -180,7 +180,7 @@ class VisibleNames:
         for step in self._playbook.steps:
             if step.loop is not None and (step.loop.next is not None or not step.tasks):
                 names |= ITERATION | {step.loop.element.text}
-            if step.ends is not None:
+            if step.ended_loop is not None:
                 names.update(mapping_of(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
             names.update(
@@ -238,8 +238,8 @@ class VisibleNames:
             names |= LOOP_SINK
         if use.step is not None and use.step.name.text == self._final:
             names |= FINAL_STEP_NAMES
-        if use.step is not None and use.step.ends is not None and use.rendered_at is RenderedAt.AFTER:
-            names |= {results_name(use.step.ends.text), ALL_RESULTS}
+        if use.step is not None and use.step.ended_loop is not None and use.rendered_at is RenderedAt.AFTER:
+            names |= {results_name(use.step.ended_loop.text), ALL_RESULTS}
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: TemplateUse) -> bool:

@@ -31,7 +31,7 @@ def fields_of(construct: Construct, text: str) -> ConstructFields:
 
 
 def findings_of(fields: ConstructFields) -> list[tuple[Code, str]]:
-    fields.close()
+    fields.check_keys()
     return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.diagnostics]
 
 

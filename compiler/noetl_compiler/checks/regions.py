@@ -21,8 +21,8 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
     steps = {step.name.text: step for step in playbook.steps}
     end_steps: dict[str, Step] = {}
     for step in playbook.steps:
-        if step.ends is not None:
-            _check_end(step, step.ends, steps, end_steps, report)
+        if step.ended_loop is not None:
+            _check_end(step, step.ended_loop, steps, end_steps, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
     if regions.excess is not None:
         message = f"loops repeat more than {MAX_REPEATED:,} steps, where each counts once per loop that contains it"

@@ -65,7 +65,7 @@ class ConstructFields(Fields):
         self._expect(keys[0], Plain.NUMBER)
         return super().number(*keys)
 
-    def within(self, key: str, expected: Range) -> float | None:
+    def number_in_range(self, key: str, expected: Range) -> float | None:
         """Return a number between two others."""
         known_key = self._known.get(key)
         if known_key is not None and known_key.type != expected:
@@ -133,13 +133,15 @@ class ConstructFields(Fields):
             allowed_keys = self._entries.keys() - self._known.keys()
         return super().take_remaining(allowed_keys)
 
-    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken: str = "") -> None:
+    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken_key: str = "") -> None:
         """Report that a required field is missing."""
         self._reported_missing.add(key)
-        super().report_missing(key, *alternatives, hint=hint, mistaken=mistaken)
+        super().report_missing(key, *alternatives, hint=hint, mistaken_key=mistaken_key)
 
-    def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
-        """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
+    def check_keys(
+        self, also_known: Collection[str] = (), spec_keys: Collection[str] = (), step_keys: Collection[str] = ()
+    ) -> None:
+        """Report missing keys, and those that are unknown, deprecated, without effect, or of a wrong type."""
         for key in self._construct.required_keys:
             is_reported = key.name in self._reported_missing
             if key.name not in self and not is_reported and not any(map(self._value_of, key.older)):
@@ -148,44 +150,44 @@ class ConstructFields(Fields):
             self._warn_of_older_form(key)
         if unrequested_keys := self._entries.keys() - self._requested:
             for name in sorted(unrequested_keys):
-                self._close_key(name)
-            super().close((*also, *self._known) if also else self._known, spec, step)
+                self._check_unrequested(name)
+            super().check_keys((*also_known, *self._known) if also_known else self._known, spec_keys, step_keys)
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
         if "tool" in self._known and key.text in self.report.tools:
             hint = f"write tool: {{kind: {key.text}, ...}}"
         super()._report_unknown(key, hint)
 
-    def _close_key(self, name: str) -> None:
+    def _check_unrequested(self, name: str) -> None:
         """Check a key that no reader has requested."""
         declared_key = self._known.get(name)
         if declared_key is not None and declared_key.no_effect:
             self.ignore(name, reason=declared_key.no_effect)
         elif declared_key is not None:
-            self._check(declared_key)
+            self._check_type(declared_key)
 
     def _warn_of_older_form(self, key: Key) -> None:
         if key.name in self and self.report.first(f"deprecated {key.name}"):
             message = f'"{key.name}" in this form is from an older dialect'
             self.report.warning(Code.DEPRECATED_FORM, self._entries[key.name][1].span, message, key.successor)
 
-    def _check(self, key: Key) -> None:
+    def _check_type(self, key: Key) -> None:
         """Read a key that no reader has requested, to report a wrong type."""
         match key.type:
             case Choice(words):
                 self.choice(key.name, words)
             case Range():
-                self.within(key.name, key.type)
+                self.number_in_range(key.name, key.type)
             case ListOf():
                 self.items(key.name)
             case Plain() | Suggested():
-                self._check_plain(key.name, key.type.type if isinstance(key.type, Suggested) else key.type)
+                self._check_plain_type(key.name, key.type.type if isinstance(key.type, Suggested) else key.type)
             case _ if key.type == TIMEOUT:
                 self.timeout(key.name)
             case _:
                 self.node_of(key.name)
 
-    def _check_plain(self, name: str, expected: Plain) -> None:
+    def _check_plain_type(self, name: str, expected: Plain) -> None:
         readers: Mapping[Plain, Callable[[str], object]] = {
             **dict.fromkeys((Plain.TEXT, Plain.NAME, Plain.HEADER), self.scalar),
             Plain.FLAG: self.flag,

@@ -28,8 +28,6 @@ _ATTEMPTS = {"row": "{{ row.attempts }}", "frame": "{{ row | map(attribute='atte
 
 _NO_PARAMS = Value([])
 
-_NO_FRAME = "each task of a claimed row runs in its own activity"
-
 
 def read_cursor(loop: Fields) -> Cursor | None:
     """Read the ``cursor`` of a loop, with the ``frame`` next to it in the loop's spec."""
@@ -49,7 +47,7 @@ def read_cursor(loop: Fields) -> Cursor | None:
     cursor = Cursor(
         statement.kind,
         fields.span,
-        _written_fields(fields, frame.node),
+        _fields_as_written(fields, frame.node),
         statement.auth,
         claim=statement.task(fields, "claim", params),
         renew=statement.task(fields, "renew"),
@@ -64,11 +62,11 @@ def read_cursor(loop: Fields) -> Cursor | None:
         lease_seconds=frame.lease_seconds,
         heartbeat_seconds=frame.heartbeat_seconds,
     )
-    fields.close()
+    fields.check_keys()
     return cursor
 
 
-def _written_fields(cursor: ConstructFields, frame: MappingNode | None) -> Value:
+def _fields_as_written(cursor: ConstructFields, frame: MappingNode | None) -> Value:
     excluded_keys = ("kind", "auth", "credential")
     entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in excluded_keys)
     if frame is not None:
@@ -116,5 +114,7 @@ class _Frame:
         self.max_attempts = fields.count("max_attempts")
         self.lease_seconds = fields.seconds("lease_seconds")
         self.heartbeat_seconds = fields.seconds("heartbeat_seconds")
-        fields.ignore("max_seconds", "max_bytes", "retry_mode", reason=_NO_FRAME)
-        fields.close()
+        fields.ignore(
+            "max_seconds", "max_bytes", "retry_mode", reason="each task of a claimed row runs in its own activity"
+        )
+        fields.check_keys()

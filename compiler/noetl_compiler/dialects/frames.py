@@ -31,5 +31,5 @@ def read_frame(loop: Fields) -> Frame | None:
     )
     cursor_keys = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
     fields.ignore(*cursor_keys, reason="only the claimers of a cursor hold rows")
-    fields.close()
+    fields.check_keys()
     return frame

@@ -26,5 +26,5 @@ def read_guard(fields: Fields) -> Guard | None:
         guard_fields.condition("when"),
         tuple(template for node in guard_fields.items("unless") if (template := condition(node, report)) is not None),
     )
-    guard_fields.close()
+    guard_fields.check_keys()
     return guard

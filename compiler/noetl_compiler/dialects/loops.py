@@ -70,8 +70,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     reducers = read_reducers(fields) or read_reducers(policy)
     routes = read_next(fields.node_of("next"), report)
     loop = Loop(body, element, span, total_of(limit), defaults, reducers, routes)
-    fields.close()
-    policy.close()
+    fields.check_keys()
+    policy.check_keys()
     return loop
 
 
@@ -121,5 +121,5 @@ def _read_failure(policy: Fields) -> LoopFailure:
     failure = ConstructFields.below(policy, "failure", LOOP_FAILURE)
     mode = failure.choice("mode", LOOP_FAILURES) if failure else None
     if failure:
-        failure.close()
+        failure.check_keys()
     return mode or "fail"

@@ -47,8 +47,8 @@ def _template_ranges(code: str) -> tuple[tuple[int, int], ...]:
     tree = parse_code(code_with_numbers) if templates else None
     if not isinstance(tree, ast.Module):
         return ()
-    places = number_offsets(code_with_numbers, tree)
-    return tuple((start, end) for start, end in templates if start + 1 in places)
+    offsets = number_offsets(code_with_numbers, tree)
+    return tuple((start, end) for start, end in templates if start + 1 in offsets)
 
 
 def _is_template(text: str) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
 
 _LAST_FILTER = re.compile(r"\s*\|\s*to_?json\s*(-?\}\}\s*)\Z")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
+_TIMEOUT_PARTS = frozenset({"connect", "read", "total"})
 
 
 def mapping_value(node: Node | None, report: Report, key: str) -> Value:
@@ -62,7 +63,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
 def combine_conditions(left: Template | None, right: Template | None) -> Template | None:
     """Combine two conditions with ``and``, so that the second is only evaluated if the first is true.
 
-    If one is invalid it is returned alone, so that its errors are reported at its own place.
+    If one is invalid, it is returned alone, so that its errors keep their positions.
     """
     if left is None or right is None:
         return left or right
@@ -148,15 +149,12 @@ def timeout(node: Node | None, report: Report) -> Timeout | None:
     if not isinstance(node, MappingNode):
         total = seconds(node, report)
         return Timeout(total=total) if total else None
-    parts = {key.text: seconds(item, report) for key, item in node.entries if key.text in _PARTS}
+    parts = {key.text: seconds(item, report) for key, item in node.entries if key.text in _TIMEOUT_PARTS}
     for key, _ in node.entries:
-        if key.text not in _PARTS:
+        if key.text not in _TIMEOUT_PARTS:
             message = f'unknown key "{key.text}" in a timeout'
             report.error(Code.UNKNOWN_KEY, key.span, message, 'expected "connect", "read" or "total"')
     return Timeout(total=parts.get("total"), connect=parts.get("connect"), read=parts.get("read"))
-
-
-_PARTS = frozenset({"connect", "read", "total"})
 
 
 def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign, ...]:
