@@ -18,7 +18,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs import playbook_tests as tables
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json
-from noetl_compiler.playbook_test_requests import Request, read_index, read_request, read_seconds
+from noetl_compiler.playbook_test_requests import Request, read_integer, read_request, read_seconds
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
@@ -153,7 +153,7 @@ def _read_test(fields: ConstructFields) -> PlaybookTest:
     payload = fields.mapping("payload")
     stubs = tuple(_read_stub(part) for part in _read_mappings(fields, "stubs", tables.STUB))
     requests = tuple(map(read_request, _read_mappings(fields, "requests", tables.REQUEST)))
-    expect = ConstructFields.below(fields, "expect", tables.EXPECTATION)
+    expect = ConstructFields.nested(fields, "expect", tables.EXPECTATION)
     expected, calls = _read_expectation(expect) if expect else ({}, ())
     fields.check_keys()
     request_payload = cast("dict[str, Json]", to_json(payload)) if payload else {}
@@ -166,7 +166,7 @@ def _read_test(fields: ConstructFields) -> PlaybookTest:
 
 def _read_calls(fields: ConstructFields) -> Calls:
     step = fields.required_name("step") or Name("", fields.span)
-    return Calls(step, fields.name("task"), read_index(fields, "iteration"), read_index(fields, "page"))
+    return Calls(step, fields.name("task"), read_integer(fields, "iteration"), read_integer(fields, "page"))
 
 
 _OUTCOME_KEYS = ("result", "rows", "http", "error")
@@ -181,8 +181,8 @@ def _read_stub(fields: ConstructFields) -> Stub:
     stub = Stub(
         calls=_read_calls(fields),
         span=fields.span,
-        attempt=read_index(fields, "attempt"),
-        times=read_index(fields, "times"),
+        attempt=read_integer(fields, "attempt"),
+        times=read_integer(fields, "times"),
         result=to_json(result) if result else None,
         rows=_read_rows(fields) if "rows" in outcome_keys else None,
         http=_read_http(fields),
@@ -203,10 +203,10 @@ def _read_rows(fields: ConstructFields) -> list[dict[str, Json]]:
 
 
 def _read_http(fields: ConstructFields) -> StubResponse | None:
-    response = ConstructFields.below(fields, "http", tables.HTTP_RESPONSE)
+    response = ConstructFields.nested(fields, "http", tables.HTTP_RESPONSE)
     if response is None:
         return None
-    status, headers, body = read_index(response, "status"), response.mapping("headers"), response.node_of("body")
+    status, headers, body = read_integer(response, "status"), response.mapping("headers"), response.node_of("body")
     response.check_keys()
     header_values = cast("dict[str, Json]", to_json(headers)) if headers else {}
     header_strings = {name: str(value) for name, value in header_values.items()}
@@ -217,7 +217,7 @@ def _read_error(fields: ConstructFields, key: str) -> StubError | None:
     node = fields.node_of(key)
     if node is None or isinstance(node, ScalarNode):
         return None if node is None else StubError(node.text)
-    error_fields = ConstructFields.below(fields, key, tables.STUB_ERROR)
+    error_fields = ConstructFields.nested(fields, key, tables.STUB_ERROR)
     if error_fields is None:
         return None
     kind = error_fields.text("kind") or StubError.kind
@@ -255,10 +255,10 @@ def _read_expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[E
 
 
 def _read_expected_calls(fields: ConstructFields) -> ExpectedCalls:
-    calls, times = _read_calls(fields), read_index(fields, "times")
+    calls, times = _read_calls(fields), read_integer(fields, "times")
     for key in ("config", "input"):
         fields.mapping(key)
-    read_index(fields, "attempts")
+    read_integer(fields, "attempts")
     fields.check_keys()
     has = {key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")}
     return ExpectedCalls(calls, fields.span, times, has)

@@ -18,7 +18,7 @@ from noetl_compiler.python_code import (
     replace_with_numbers,
     undefined_names,
 )
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import ForeignText, Playbook, Task

@@ -8,7 +8,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.foreign_code import is_go_template
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import Playbook, Task

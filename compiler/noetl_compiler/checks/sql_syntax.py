@@ -7,7 +7,7 @@ import re
 from noetl_compiler.codes import Code
 from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.sql_syntax import quoted_templates, syntax_problem
 from noetl_compiler.syntax import Playbook

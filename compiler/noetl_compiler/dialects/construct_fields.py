@@ -36,8 +36,8 @@ class ConstructFields(Fields):
         self._reported_missing: set[str] = set()
 
     @classmethod
-    def below(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
-        """Return the field ``key`` as this construct, None if it is absent."""
+    def nested(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
+        """Return the field ``key``, which is this construct; None if it is absent."""
         node = fields.mapping(key)
         return cls(node, fields.report, construct) if node else None
 
@@ -66,7 +66,7 @@ class ConstructFields(Fields):
         return super().number(*keys)
 
     def number_in_range(self, key: str, expected: Range) -> float | None:
-        """Return a number between two others."""
+        """Return a number in a range."""
         known_key = self._known.get(key)
         if known_key is not None and known_key.type != expected:
             raise TypeError(f'"{key}" in {self.description} is {known_key.type}, and is read as {expected}')
@@ -77,18 +77,18 @@ class ConstructFields(Fields):
         if isinstance(number, int if expected.whole else int | float) and not isinstance(number, bool):
             if expected.least <= number <= expected.most:
                 return number
-            self.report.error(Code.WRONG_VALUE, node.span, f'"{key}" must be {expected.words}')
+            self.report.error(Code.WRONG_VALUE, node.span, f'"{key}" must be {expected.description}')
             return None
-        self._report_wrong_type(key, node, expected.words)
+        self._report_wrong_type(key, node, expected.description)
         return None
 
-    def index(self, key: str) -> ScalarNode | None:
-        """Read a 0-based index."""
-        self._expect(key, Plain.INDEX)
+    def integer(self, key: str) -> ScalarNode | None:
+        """Read an integer of 0 or more."""
+        self._expect(key, Plain.INTEGER)
         node = self.scalar(key)
         if node is None or (isinstance(node.value, int) and not isinstance(node.value, bool) and node.value >= 0):
             return node
-        self._report_wrong_type(key, node, "a number from 0")
+        self._report_wrong_type(key, node, Plain.INTEGER.value)
         return None
 
     def amount(self, key: str) -> Value | None:
@@ -192,7 +192,7 @@ class ConstructFields(Fields):
             **dict.fromkeys((Plain.TEXT, Plain.NAME, Plain.HEADER), self.scalar),
             Plain.FLAG: self.flag,
             Plain.NUMBER: self.number,
-            Plain.INDEX: self.index,
+            Plain.INTEGER: self.integer,
             Plain.AMOUNT: self.amount,
             Plain.COUNT: self.count,
             Plain.SECONDS: self.seconds,

@@ -31,7 +31,7 @@ _NO_PARAMS = Value([])
 
 def read_cursor(loop: Fields) -> Cursor | None:
     """Read the ``cursor`` of a loop, with the ``frame`` next to it in the loop's spec."""
-    fields = ConstructFields.below(loop, "cursor", CURSOR)
+    fields = ConstructFields.nested(loop, "cursor", CURSOR)
     if fields is None:
         return None
     kind = fields.required_name("kind")
@@ -106,7 +106,7 @@ class _Frame:
     """The ``frame`` of a cursor: how many rows are claimed at once, and for how long they are leased."""
 
     def __init__(self, loop: Fields) -> None:
-        fields = ConstructFields.below(loop, "frame", FRAME) or ConstructFields.empty(loop.span, loop.report, FRAME)
+        fields = ConstructFields.nested(loop, "frame", FRAME) or ConstructFields.empty(loop.span, loop.report, FRAME)
         self.node = fields.node if fields.node.entries else None
         self.process: RowProcess = fields.choice("process", FRAME_PROCESSES) or "row"
         self.max_rows = fields.count("max_rows")

@@ -36,18 +36,18 @@ class Executor(msgspec.Struct, frozen=True):
 
 def read_executor(root: Fields, context: ParseContext) -> Executor:
     """Read the executor of a document."""
-    executor = ConstructFields.below(root, "executor", EXECUTOR)
+    executor = ConstructFields.nested(root, "executor", EXECUTOR)
     if executor is None:
         return Executor()
     _check_requirements(executor)
-    spec = ConstructFields.below(executor, "spec", EXECUTOR_SPEC)
+    spec = ConstructFields.nested(executor, "spec", EXECUTOR_SPEC)
     executor.check_keys()
     return _read_spec(spec, context) if spec else Executor()
 
 
 def _check_requirements(executor: Fields) -> None:
     """Check ``requires: {tools, features}``: unknown tools are reported at compile time."""
-    requirements = ConstructFields.below(executor, "requires", REQUIREMENTS)
+    requirements = ConstructFields.nested(executor, "requires", REQUIREMENTS)
     if requirements is None:
         return
     tools = executor.report.tools
@@ -59,7 +59,7 @@ def _check_requirements(executor: Fields) -> None:
 
 
 def _read_spec(spec: ConstructFields, context: ParseContext) -> Executor:
-    policy = ConstructFields.below(spec, "policy", EXECUTOR_POLICY)
+    policy = ConstructFields.nested(spec, "policy", EXECUTOR_POLICY)
     policy = policy or ConstructFields.empty(spec.span, context.report, EXECUTOR_POLICY)
     limit = spec.timeout()
     executor = Executor(

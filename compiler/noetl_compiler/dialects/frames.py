@@ -19,7 +19,7 @@ __all__ = ["read_frame"]
 
 def read_frame(loop: Fields) -> Frame | None:
     """Read the ``frame`` of a loop over a collection; lowering adds the defaults."""
-    fields = ConstructFields.below(loop, "frame", FRAME)
+    fields = ConstructFields.nested(loop, "frame", FRAME)
     if fields is None:
         return None
     frame = Frame(

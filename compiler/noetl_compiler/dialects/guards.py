@@ -17,7 +17,7 @@ __all__ = ["read_guard"]
 
 def read_guard(fields: Fields) -> Guard | None:
     """Read the guard among these fields."""
-    guard_fields = ConstructFields.below(fields, "guard", GUARD)
+    guard_fields = ConstructFields.nested(fields, "guard", GUARD)
     if guard_fields is None:
         return None
     report = fields.report

@@ -66,7 +66,7 @@ class _Case(NamedTuple):
 
 def read_policy(fields: Fields, default_root: str) -> Policy | None:
     """Read ``spec.policy`` of a task; ``default_root`` is the root of names in ``set`` that have none."""
-    policy_fields = ConstructFields.below(fields, "policy", POLICY)
+    policy_fields = ConstructFields.nested(fields, "policy", POLICY)
     if policy_fields is None:
         return None
     policy = read_rules(policy_fields, default_root)
@@ -89,7 +89,7 @@ def read_rules(policy: Fields, default_root: str) -> Policy | None:
 
 def read_branch_failure(policy: Fields) -> BranchFailure | None:
     """Read ``failure: {mode}``: how an unhandled failure affects the other branches."""
-    failure = ConstructFields.below(policy, "failure", FAILURE_MODE)
+    failure = ConstructFields.nested(policy, "failure", FAILURE_MODE)
     if failure is None:
         return None
     mode = failure.choice("mode", BRANCH_FAILURES)
@@ -105,7 +105,7 @@ def _read_mode(policy: Fields) -> None:
 
 def _read_circuit(policy: Fields) -> Circuit | None:
     """Read ``circuit: {failures, window, probe}``."""
-    circuit = ConstructFields.below(policy, "circuit", CIRCUIT)
+    circuit = ConstructFields.nested(policy, "circuit", CIRCUIT)
     if circuit is None:
         return None
     failures, window, probe = circuit.amount("failures"), circuit.seconds("window"), circuit.seconds("probe")
@@ -240,7 +240,7 @@ def _read_enter_rule(fields: Fields) -> EnterRule:
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     """Read ``spec.policy.admit`` of a step."""
-    admission = ConstructFields.below(fields, "admit", ADMISSION)
+    admission = ConstructFields.nested(fields, "admit", ADMISSION)
     if admission is None:
         return ()
     _read_mode(admission)

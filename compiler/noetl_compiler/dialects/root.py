@@ -38,7 +38,7 @@ def read_playbook(root: MappingNode, context: ParseContext, step_construct: Cons
     """Read a document; ``read_step`` reads its steps, which are ``step_construct``."""
     fields = _RootFields(root, context.report, PLAYBOOK)
     _check_header(fields)
-    metadata = ConstructFields.below(fields, "metadata", METADATA)
+    metadata = ConstructFields.nested(fields, "metadata", METADATA)
     name, path, version = _read_identity(fields, metadata)
     executor = read_executor(fields, context)
     final = final_name(executor.final, _step_names(fields, context))

@@ -53,7 +53,7 @@ def _mode_of(groups: tuple[Group, ...]) -> RouteMode:
 
 
 def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
-    spec = ConstructFields.below(fields, "spec", NEXT_SPEC)
+    spec = ConstructFields.nested(fields, "spec", NEXT_SPEC)
     mode = (spec.choice("mode", ROUTE_MODES) if spec else None) or mode or "exclusive"
     on_no_match = spec.choice("on_no_match", NO_MATCH) if spec else None
     if spec:

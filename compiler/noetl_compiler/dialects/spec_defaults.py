@@ -52,7 +52,7 @@ def _call_parts(limit: Timeout | None) -> Timeout | None:
 
 
 def _read_default_timeout(policy: Fields) -> Timeout | None:
-    defaults = ConstructFields.below(policy, "defaults", CALL_DEFAULTS)
+    defaults = ConstructFields.nested(policy, "defaults", CALL_DEFAULTS)
     if defaults is None:
         return None
     call_timeout = defaults.timeout()

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from noetl_compiler.graph import Splice, Value
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.python_code import number_offsets, parse_code, replace_with_numbers
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import ForeignText

@@ -213,7 +213,7 @@ def _read_expects(fields: Fields) -> tuple[Name, ...]:
 
     Names below ``auth`` are left out, as credentials are not bound.
     """
-    assertion = ConstructFields.below(fields, "assert", ASSERT)
+    assertion = ConstructFields.nested(fields, "assert", ASSERT)
     if assertion is None:
         return ()
     nodes = assertion.items("expects")

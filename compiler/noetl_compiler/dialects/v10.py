@@ -105,7 +105,7 @@ def _warn_of_bare_next(fields: Fields) -> None:
 
 
 def _read_spec(fields: Fields) -> StepSpec:
-    spec = ConstructFields.below(fields, "spec", STEP_SPEC)
+    spec = ConstructFields.nested(fields, "spec", STEP_SPEC)
     if spec is None:
         return StepSpec()
     step_spec = read_step_spec(spec)
@@ -115,7 +115,7 @@ def _read_spec(fields: Fields) -> StepSpec:
 
 def read_step_spec(spec: ConstructFields) -> StepSpec:
     """Read the fields of a step's ``spec``, whose keys the caller checks."""
-    policy = ConstructFields.below(spec, "policy", STEP_POLICY)
+    policy = ConstructFields.nested(spec, "policy", STEP_POLICY)
     policy = policy or ConstructFields.empty(spec.span, spec.report, STEP_POLICY)
     limit = spec.timeout()
     admit, limit = read_admission(policy), limit or _read_lifecycle(policy)
@@ -137,7 +137,7 @@ def read_step_spec(spec: ConstructFields) -> StepSpec:
 
 
 def _read_lifecycle(policy: Fields) -> Timeout | None:
-    lifecycle = ConstructFields.below(policy, "lifecycle", LIFECYCLE)
+    lifecycle = ConstructFields.nested(policy, "lifecycle", LIFECYCLE)
     if lifecycle is None:
         return None
     limits = [lifecycle.seconds(key) for key in ("timeout_s", "deadline_s")]

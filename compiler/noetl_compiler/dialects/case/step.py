@@ -92,7 +92,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
 
 
 def _read_spec(fields: Fields) -> _Spec:
-    spec = ConstructFields.below(fields, "spec", STEP_SPEC)
+    spec = ConstructFields.nested(fields, "spec", STEP_SPEC)
     if spec is None:
         return _Spec()
     step_spec = _Spec(
