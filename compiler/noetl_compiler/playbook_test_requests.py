@@ -1,4 +1,4 @@
-"""Reads the requests of a playbook test: what people and programs send to the run."""
+"""Read the requests of a playbook test: what people and programs send to the run."""
 
 from __future__ import annotations
 

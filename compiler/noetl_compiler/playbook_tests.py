@@ -25,7 +25,7 @@ from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Name
 
 __all__ = [
-    "Calls",
+    "CallSelector",
     "ExpectedCalls",
     "PlaybookTest",
     "Request",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallSelector:
     """Selects calls: those of a step, or of one of its tasks, iterations or pages."""
 
     step: Name
@@ -75,7 +75,7 @@ class StubError:
 class Stub:
     """What selected calls return: a ``result``, ``rows``, a response or an error. ``takes`` in seconds."""
 
-    calls: Calls
+    calls: CallSelector
     span: Span
     attempt: int | None
     times: int | None
@@ -89,12 +89,12 @@ class Stub:
 
 @dataclass(frozen=True)
 class ExpectedCalls:
-    """Calls that must be made. ``has`` maps keys to the values that each call must have."""
+    """Calls that must be made. ``expected_values`` maps keys to the values that each call must have."""
 
-    calls: Calls
+    calls: CallSelector
     span: Span
     times: int | None
-    has: dict[str, Node]
+    expected_values: dict[str, Node]
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,9 @@ def _read_test(fields: ConstructFields) -> PlaybookTest:
 # ---- stubs -----------------------------------------------------------------------------------------------------------
 
 
-def _read_calls(fields: ConstructFields) -> Calls:
+def _read_calls(fields: ConstructFields) -> CallSelector:
     step = fields.required_name("step") or Name("", fields.span)
-    return Calls(step, fields.name("task"), read_integer(fields, "iteration"), read_integer(fields, "page"))
+    return CallSelector(step, fields.name("task"), read_integer(fields, "iteration"), read_integer(fields, "page"))
 
 
 _OUTCOME_KEYS = ("result", "rows", "http", "error")
@@ -260,8 +260,10 @@ def _read_expected_calls(fields: ConstructFields) -> ExpectedCalls:
         fields.mapping(key)
     read_integer(fields, "attempts")
     fields.check_keys()
-    has = {key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")}
-    return ExpectedCalls(calls, fields.span, times, has)
+    expected_values = {
+        key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")
+    }
+    return ExpectedCalls(calls, fields.span, times, expected_values)
 
 
 def _values_by_key(fields: ConstructFields) -> dict[str, Node]:

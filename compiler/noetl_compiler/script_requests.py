@@ -97,10 +97,12 @@ def _store_address(scheme: str, source: Mapping[str, Json], address: str) -> str
     return f"{scheme}://{bucket}/{address.lstrip('/')}"
 
 
-def _timeout_of(limit: Json) -> float:
-    if limit in (None, ""):
+def _timeout_of(timeout: Json) -> float:
+    if timeout in (None, ""):
         return DEFAULT_SECONDS
-    seconds = duration(str(limit))
+    seconds = duration(str(timeout))
     if seconds is None or not 0 < seconds <= MAX_SECONDS:
-        raise ScriptError(f"the timeout of a script's source is {limit!r:.40}", f"write seconds, at most {MAX_SECONDS}")
+        raise ScriptError(
+            f"the timeout of a script's source is {timeout!r:.40}", f"write seconds, at most {MAX_SECONDS}"
+        )
     return seconds

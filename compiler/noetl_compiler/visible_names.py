@@ -103,7 +103,7 @@ class VisibleNames:
         """The step where a run begins."""
         return entry_of(self._playbook)
 
-    def at(self, use: TemplateUse) -> frozenset[str]:
+    def known_names(self, use: TemplateUse) -> frozenset[str]:
         """Return all bare names that are known to be bound for this use."""
         if use.rendered_at is RenderedAt.WORKLOAD:
             return WORKLOAD_DEFAULTS | self.workload
@@ -149,7 +149,7 @@ class VisibleNames:
 
     @cached_property
     def ctx(self) -> frozenset[str]:
-        """What any step, task, rule, arc or VarsCache sets."""
+        """The names below ``ctx`` that any step, task, rule, arc or VarsCache sets."""
         workbook_assigns = (assign for task in self._playbook.workbook for assign in set_by_task(task))
         assigned_names = _set_under("ctx", (*workbook_assigns, *_set_by(self._playbook.steps)))
         return assigned_names.union(*map(_names_in_code, (*self._playbook.workbook, *_tasks_of(self._playbook.steps))))
@@ -258,8 +258,8 @@ class VisibleNames:
             names = {loop.element.text for loop in self._loops_of(use)}
             for value in values:
                 names |= mapping_of(value).keys()
-            is_open = any(isinstance(value.data, str) for value in values)
-            self._author_names_at[key] = None if is_open else frozenset(names)
+            has_template = any(isinstance(value.data, str) for value in values)
+            self._author_names_at[key] = None if has_template else frozenset(names)
         return self._author_names_at[key]
 
     def _bound_names(self, use: TemplateUse) -> frozenset[str] | None:

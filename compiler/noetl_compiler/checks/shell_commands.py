@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _LAST_NAME = re.compile(r"\{\{-?\s*(?:\w+\.)*(\w+)\s*-?\}\}", re.ASCII)
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 
 
 def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
@@ -62,5 +62,5 @@ def _span(node: ScalarNode, start: int, end: int, report: Report) -> Span:
 def _remedy(template: str) -> str:
     match = _LAST_NAME.fullmatch(template)
     variable = match[1].upper() if match and not match[1][0].isdigit() else "VALUE"
-    value = template.replace('"', "'") if len(template) <= _LONGEST_SHOWN and "\n" not in template else "..."
+    value = template.replace('"', "'") if len(template) <= _MAX_SHOWN_CHARS and "\n" not in template else "..."
     return f'write "${variable}" in the command, and env: {{{variable}: "{value}"}}'

@@ -22,7 +22,7 @@ def resolve_keychain_auth(auth: Value | None, entries: frozenset[str], span: Spa
 
 
 def resolve_keychain_sinks(sinks: tuple[Sink, ...], entries: frozenset[str]) -> tuple[Sink, ...]:
-    """Do the same for each sink."""
+    """Rewrite the ``auth`` of each sink in the same way."""
     if not entries:
         return sinks
     return tuple(replace(sink, auth=resolve_keychain_auth(sink.auth, entries, sink.span)) for sink in sinks)
