@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from noetl_activities.credentials import NAME_KEYS, credential_name
+from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
+from noetl_compiler.language.credentials import NAME_KEYS
 from noetl_compiler.language.transfers import (
     DEFAULT_CHUNK,
     DIRECTIONS,

@@ -20,6 +20,7 @@ from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.calls import Task
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language import keys
+from noetl_compiler.language.credentials import NAME_KEYS
 from noetl_compiler.language.keychain import CREDENTIAL_FIELDS, SECRETS_ENTRY, SECRETS_TOOL, origin_of
 from noetl_compiler.language.scripts import source_of
 from noetl_compiler.language.transfers import SIDE_AUTH_KEYS, SIDES, TRANSFERS
@@ -29,8 +30,6 @@ __all__ = ["CredentialName", "credential_names", "credentials_json", "credential
 
 _NOWHERE = Span(1, 1, 1, 1)
 _KEYCHAIN_PATH = re.compile(r"keychain\b")
-_NAME_KEYS = ("credential", "key", "name")
-"""Keys of ``auth`` that name a credential; the first one is used."""
 
 
 class CredentialName(NamedTuple):
@@ -198,7 +197,7 @@ def _names_of_auth(data: Json, json_pointer: str, auth: Value, defaults: _Defaul
         yield from _read_name(data, json_pointer, auth, defaults)
     elif isinstance(data, dict):
         fields = cast("dict[str, Json]", data)
-        key = next((key for key in _NAME_KEYS if isinstance(fields.get(key), str)), None)
+        key = next((key for key in NAME_KEYS if isinstance(fields.get(key), str)), None)
         if key is not None:
             yield from _read_name(str(fields[key]), pointer(json_pointer, key), auth, defaults)
         for alias, inner in fields.items():

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language import keys
+from noetl_compiler.language.credentials import AUTH_AND_ENDPOINT
 from noetl_compiler.language.quantities import duration
 from noetl_compiler.language.scripts import STORES
 from noetl_compiler.script_files import ScriptError
@@ -50,7 +51,7 @@ def read_download(script: Mapping[str, Json], kind: str, address: str) -> Downlo
         return Download(_http_address(source, address), _headers_of(source), seconds, auth)
     region, endpoint = (str(source.get(name) or "") for name in ("region", "endpoint"))
     if auth and endpoint:
-        reason, hint = keys.AUTH_AND_ENDPOINT
+        reason, hint = AUTH_AND_ENDPOINT
         raise ScriptError(f"the source of the script {reason}", hint)
     url = _store_address(STORES[kind], source, address)
     return Download(url, (), seconds, auth, region, endpoint)

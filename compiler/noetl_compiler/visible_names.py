@@ -110,7 +110,7 @@ class VisibleNames:
         bound_names = self._bound_names(use)
         return self._global_names if bound_names is None else self._global_names | bound_names | self._engine_names(use)
 
-    def below(self, use: TemplateUse, name: str) -> frozenset[str] | None:
+    def names_below(self, use: TemplateUse, name: str) -> frozenset[str] | None:
         """Return the names known below a name of the engine; None if any may be there."""
         match name:
             case "workload" | "work":

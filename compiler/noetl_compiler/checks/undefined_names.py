@@ -50,7 +50,7 @@ def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: Visib
         head, _, tail = path.partition(".")
         if not names.knows(use, head):
             _report_name(path, use, names, report)
-        elif tail and (names_below := names.below(use, head)) is not None:
+        elif tail and (names_below := names.names_below(use, head)) is not None:
             name = tail.partition(".")[0]
             if name not in names_below and not names.binds(use, head):
                 _report_below(head, name, use, names_below, names, report)

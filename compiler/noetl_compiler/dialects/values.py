@@ -9,6 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.dialects.text_conditions import as_expression, compares_outside_braces
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.language.constructs.calls import TIMEOUTS
 from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
@@ -33,7 +34,7 @@ __all__ = [
 
 _LAST_FILTER = re.compile(r"\s*\|\s*to_?json\s*(-?\}\}\s*)\Z")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
-_TIMEOUT_PARTS = frozenset({"connect", "read", "total"})
+_TIMEOUT_PARTS = TIMEOUTS.by_name.keys()
 
 
 def mapping_value(node: Node | None, report: Report, key: str) -> Value:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
 
+from noetl_compiler.language import keys
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
 from noetl_compiler.language.tool_results import (
@@ -395,20 +396,10 @@ RESERVED_KINDS = PSEUDO_KINDS | {
 RESERVED_FIELDS = frozenset(
     {
         *("kind", "type", "name", "label", "desc", "description", "spec", "policy", "timeout", "timeout_seconds"),
-        *(
-            "auth",
-            "credential",
-            "credentials",
-            "connection",
-            "input",
-            "args",
-            "with",
-            "guard",
-            "assert",
-            "eval",
-            "retry",
-        ),
-        *("set", "set_vars", "set_ctx", "set_iter", "sink", "save", "output", "output_select"),
+        *keys.AUTH,
+        *keys.INPUT,
+        *keys.SET,
+        *("guard", "assert", "eval", "retry", "set_ctx", "set_iter", "sink", "save", "output", "output_select"),
     }
 )
 """Keys of every call, so that no tool can have a field of that name."""
