@@ -65,6 +65,8 @@ def read_retry(fields: Fields, report: Report) -> Retry | None:
 
 
 class _Part(msgspec.Struct, frozen=True):
+    """The policy rules and page sinks of one part of a ``retry``, such as ``on_error`` or an entry of a list."""
+
     rules: tuple[Rule, ...]
     sinks: tuple[Sink, ...] = ()
 

@@ -56,7 +56,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
     if span is not None and compares_outside_braces(scalar.text):
         return _convert_comparison(scalar, span, report)
     if span is None and scalar.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
-        message = f'the condition "{scalar.text}" has no template, so it is only text'
+        message = f'the condition "{scalar.text}" has no template, so it is a plain string'
         report.error(Code.WRONG_VALUE, scalar.span, message, "put the expression into {{ }}")
     return Template(scalar.text, span or scalar.span)
 

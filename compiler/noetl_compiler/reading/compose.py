@@ -225,7 +225,7 @@ class Composer:
         if self._source.slice(node.span)[:1] == "{" and self._char_before(node.span) == "{":
             self._stack[-1].is_bare_template = True  # reported by _end_collection, when its end is known
         else:
-            hint = "a key is plain text"
+            hint = "write a string as the key"
             self._report(Code.UNSUPPORTED_YAML, node.span, "a key is a mapping or a list", hint)
 
     def _bare_template(self, span: Span) -> ScalarNode:
