@@ -13,7 +13,7 @@ from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import DIALECT
 from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping, scalar
-from noetl_compiler.migration.steps import emit_failure, emit_on_failure, emit_step
+from noetl_compiler.migration.steps import emit_branch_failure, emit_on_failure, emit_step
 from noetl_compiler.migration.tasks import emit_workbook
 from noetl_compiler.migration.values import emit_names
 from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
@@ -76,7 +76,7 @@ def _executor_spec(context: MigrationContext, origin: SourceMapping) -> MappingN
     if playbook.dialect != "v10":
         context.extend(DIALECT, origin.span)
     policy = Entries(context, EXECUTOR_POLICY, origin, origin.span)
-    policy.node("failure", emit_failure(context, origin, playbook.failure), key_span=NO_SPAN)
+    policy.node("failure", emit_branch_failure(context, origin, playbook.branch_failure), key_span=NO_SPAN)
     entries = Entries(context, EXECUTOR_SPEC, origin, origin.span)
     entries.node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
     entries.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)

@@ -18,7 +18,7 @@ from noetl_compiler.migration.values import emit_assigns, emit_names
 from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.syntax import OnFailure, Step
 
-__all__ = ["emit_failure", "emit_on_failure", "emit_step"]
+__all__ = ["emit_branch_failure", "emit_on_failure", "emit_step"]
 
 
 def emit_step(context: MigrationContext, step: Step) -> MappingNode:
@@ -42,7 +42,7 @@ def _spec(context: MigrationContext, origin: SourceMapping, step: Step) -> Mappi
     entries = Entries(context, STEP_SPEC, origin, step.span)
     entries.plain("join", step.join)
     entries.timeout(step.timeout)
-    entries.node("end_loop", scalar(step.ends.text, step.ends.span) if step.ends else None)
+    entries.node("end_loop", scalar(step.ended_loop.text, step.ended_loop.span) if step.ended_loop else None)
     entries.value("returns", step.result, "result")
     entries.node("sink", emit_sinks(context, origin, step.sinks), "save")
     entries.node("enter", emit_enter(context, origin, step.enter))
@@ -53,7 +53,7 @@ def _spec(context: MigrationContext, origin: SourceMapping, step: Step) -> Mappi
 def _policy(context: MigrationContext, origin: SourceMapping, step: Step) -> MappingNode | None:
     entries = Entries(context, STEP_POLICY, origin, step.span)
     entries.node("admit", emit_admission(origin, step.admit))
-    entries.node("failure", emit_failure(context, origin, step.failure), key_span=NO_SPAN)
+    entries.node("failure", emit_branch_failure(context, origin, step.branch_failure), key_span=NO_SPAN)
     return unless_empty(entries.mapping())
 
 
@@ -70,7 +70,9 @@ def emit_on_failure(
     return entries.mapping(on_failure.span)
 
 
-def emit_failure(context: MigrationContext, origin: SourceMapping, failure: BranchFailure | None) -> MappingNode | None:
+def emit_branch_failure(
+    context: MigrationContext, origin: SourceMapping, failure: BranchFailure | None
+) -> MappingNode | None:
     """Return ``policy.failure``, how an unhandled failure affects other branches; None for the default."""
     entries = Entries(context, FAILURE_MODE, origin, origin.span)
     entries.plain("mode", failure, key_span=NO_SPAN)

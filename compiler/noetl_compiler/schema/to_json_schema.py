@@ -84,9 +84,11 @@ def _mapping(model: Model, accepted_older_names: Collection[str]) -> Schema:
 
 
 def _need_schema(group: tuple[str, ...], model: Model) -> Schema:
-    """Return a schema that requires one key of the group, here or in one of the mappings ``model.inside``."""
+    """Return a schema that requires one key of the group, here or in one of the mappings ``model.needs_below``."""
     has_key: list[Json] = [{"required": [key]} for key in group]
-    nested_has_key: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": has_key}}}}} for key in model.inside]
+    nested_has_key: list[Json] = [
+        {"not": {"properties": {key: {"not": {"anyOf": has_key}}}}} for key in model.needs_below
+    ]
     return {"anyOf": [*has_key, *nested_has_key]}
 
 

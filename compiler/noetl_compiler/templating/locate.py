@@ -15,7 +15,7 @@ from jinja2.parser import Parser
 
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.source import SourceFile, expression_ranges
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
