@@ -30,8 +30,8 @@ def send_request(
 ) -> tuple[int, Any]:
     """Call ``request`` with the handle of a run, and return the run's execution id and the result.
 
-    Raises NoSuchRunError, and StackError with the reason of a refusal; if the run has ended, the hint ``if_ended``
-    follows.
+    Raises NoSuchRunError, and StackError with the reason of a refusal. If the run has ended, the message ends with the
+    hint ``if_ended``.
     """
     running_deployment()
     with importing():
@@ -40,7 +40,7 @@ def send_request(
         from noetl_temporal.cli.named_run import execution_of
         from noetl_temporal.request_sending import NoAnswerError
         from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
-        from noetl_temporal.temporal_problems import rpc_problem
+        from noetl_temporal.temporal_errors import rpc_error
 
     log_nowhere()
 
@@ -54,19 +54,19 @@ def send_request(
         try:
             return handle.execution_id, await request(handle)
         except NoAnswerError as error:
-            raise StackError(await _why_no_answer(error, runs.temporal, handle)) from None
+            raise StackError(await _no_response_reason(error, runs.temporal, handle)) from None
         except RunOverError as error:
             hint = if_ended.format(id=execution_id)
             raise StackError(f"run {execution_id}: {error}{hint and f'; {hint}'}") from None
         except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
-            raise rpc_problem(error, runs.temporal.namespace) or error from error
+            raise rpc_error(error, runs.temporal.namespace) or error from error
 
     return asyncio.run(send())
 
 
-async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+async def _no_response_reason(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
     """Return why no worker has responded: what blocks the run, if known, else the error."""
     from temporalio.service import RPCError
 
