@@ -1,6 +1,6 @@
 """Errors of a deployment: what was tried, why it failed, and the remedy.
 
-Errors of Temporal are in temporal_errors.py, because that module imports its client.
+Problems with Temporal are in temporal_errors.py, because that module imports its client.
 
 No message contains a part of a DSN that may belong to its password: the DSN is parsed strictly before the driver reads
 it, and the driver's own messages about its settings are not shown.

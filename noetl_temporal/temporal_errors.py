@@ -1,4 +1,4 @@
-"""Turns errors of Temporal's client and server into deployment errors with a remedy.
+"""Turns errors of Temporal's client and server into messages with a remedy.
 
 The client raises RuntimeError with a message of its Rust core, or the error of the server. Tables map both; other
 messages are kept.
@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_activities.errors import CONNECTION_REFUSED
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 
-__all__ = ["check_namespace", "connection_error", "rpc_error"]
+__all__ = ["check_namespace", "rpc_error", "temporal_error"]
 
 _CONNECT_REASONS = {
     "Connection refused": CONNECTION_REFUSED,
@@ -34,8 +34,8 @@ _CONNECT_REASONS = {
 _UNAUTHORISED = "check TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH, and the rights they give"
 
 
-def connection_error(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
-    """Return the error for a failed connection. ``settings`` are the arguments of Client.connect."""
+def temporal_error(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
+    """Return the message for a failed connection. ``settings`` are the arguments of Client.connect."""
     prefix = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
         return DeploymentError(f"{prefix}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
@@ -50,7 +50,7 @@ _ADVICE = (
 
 
 def rpc_error(error: RPCError, namespace: str) -> DeploymentError | None:
-    """Return the deployment error that caused an error of Temporal; None if another cause is likely."""
+    """Return the problem of the deployment behind an error of Temporal; None if it is not about the deployment."""
     match error.status:
         case RPCStatusCode.NOT_FOUND if "amespace" in error.message:
             message = f"Temporal has no namespace {namespace!r}: create it, or name another with TEMPORAL_NAMESPACE"
