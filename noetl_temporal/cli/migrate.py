@@ -91,7 +91,7 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
         if migration.text is None:
             continue
         if in_place and migration.changes:
-            rewrite(Path(migration.source.file), migration.text, _argument_folder(Path(migration.source.file), paths))
+            rewrite(Path(migration.source.file), migration.text, _named_folder(Path(migration.source.file), paths))
         elif output is not None and (len(migrations) > 1 or output.is_dir()):
             rewrite(path_below(output, migration.source.file), migration.text, output)
         elif output is not None:
@@ -100,6 +100,6 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
             echo_document(migration.text)
 
 
-def _argument_folder(file: Path, paths: Sequence[str]) -> Path:
+def _named_folder(file: Path, paths: Sequence[str]) -> Path:
     """Return the folder on the command line that contains the file; for a file on the command line, its own folder."""
     return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)
