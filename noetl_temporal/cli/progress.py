@@ -80,8 +80,8 @@ class StepLine:
         seconds = (self.last_iteration_ended_at - self.loop_started_at).total_seconds()
         if seconds <= 0:
             return ""
-        left = max(0, self.total - self.iterations) * seconds / self.iterations
-        return f"{self.iterations / seconds:.1f}/s" + (f", {_duration_text(left)} left" if left else "")
+        seconds_left = max(0, self.total - self.iterations) * seconds / self.iterations
+        return f"{self.iterations / seconds:.1f}/s" + (f", {_duration_text(seconds_left)} left" if seconds_left else "")
 
 
 class Progress:
