@@ -40,8 +40,8 @@ def pause_command(execution: int | str, now: bool, by: str | None, reason: str) 
     noetl pause 754318462739161088 --reason "the database is being moved"
     noetl pause 754318 --now
     """
-    user = by or user_name()
-    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=user, reason=reason, now=now))
+    who = by or user_name()
+    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=who, reason=reason, now=now))
     click.echo(f"run {execution_id}: paused; to resume it: noetl resume {execution_id}")
 
 
@@ -55,8 +55,8 @@ def resume_command(execution: int | str, by: str | None, reason: str) -> None:
     \b
     noetl resume 754318462739161088
     """
-    user = by or user_name()
-    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=user, reason=reason))
+    who = by or user_name()
+    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=who, reason=reason))
     click.echo(f"run {execution_id}: resumed")
 
 
@@ -78,11 +78,11 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, by: str 
     noetl retry 754318462739161088 --step 'load[3]'
     noetl retry 754318462739161088 --all
     """
-    user = by or user_name()
+    who = by or user_name()
     if is_all:
-        _decide_held(execution, "retrying", lambda handle: handle.retry_all(step or "", by=user, reason=reason))
+        _decide_held(execution, "retrying", lambda handle: handle.retry_all(step or "", by=who, reason=reason))
     else:
-        _decide_held(execution, "retrying", lambda handle: handle.retry(step or "", by=user, reason=reason))
+        _decide_held(execution, "retrying", lambda handle: handle.retry(step or "", by=who, reason=reason))
 
 
 @click.command("skip")
@@ -104,11 +104,11 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
     """
     if step is None and not is_all:
         raise click.UsageError("name the STEP to skip, or write --all for all held steps")
-    user, result = by or user_name(), json_argument(data, "--data")
+    who, result = by or user_name(), json_argument(data, "--data")
     if is_all:
-        _decide_held(execution, "skipped", lambda handle: handle.skip_all(step or "", result, by=user, reason=reason))
+        _decide_held(execution, "skipped", lambda handle: handle.skip_all(step or "", result, by=who, reason=reason))
     else:
-        _decide_held(execution, "skipped", lambda handle: handle.skip(step or "", result, by=user, reason=reason))
+        _decide_held(execution, "skipped", lambda handle: handle.skip(step or "", result, by=who, reason=reason))
 
 
 def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:

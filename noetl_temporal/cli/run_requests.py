@@ -30,8 +30,8 @@ def send_request(
 ) -> tuple[int, Any]:
     """Call ``request`` with the handle of a run, and return the run's execution id and the result.
 
-    Raises NoSuchRunError, and StackError with the reason of a refusal. If the run has ended, the message ends with the
-    hint ``if_ended``.
+    Raises NoSuchRunError, and StackError with the reason of a refusal; if the run has ended, the hint ``if_ended``
+    follows.
     """
     running_deployment()
     with importing():
@@ -54,7 +54,7 @@ def send_request(
         try:
             return handle.execution_id, await request(handle)
         except NoAnswerError as error:
-            raise StackError(await _no_response_reason(error, runs.temporal, handle)) from None
+            raise StackError(await _why_no_answer(error, runs.temporal, handle)) from None
         except RunOverError as error:
             hint = if_ended.format(id=execution_id)
             raise StackError(f"run {execution_id}: {error}{hint and f'; {hint}'}") from None
@@ -66,7 +66,7 @@ def send_request(
     return asyncio.run(send())
 
 
-async def _no_response_reason(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
+async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:
     """Return why no worker has responded: what blocks the run, if known, else the error."""
     from temporalio.service import RPCError
 
