@@ -170,7 +170,7 @@ def test_a_mirror_counts_open_runs(watched_worker: WatchedWorker, bare: Site) ->
     assert watched_worker.process.poll() is None
 
 
-def test_an_address_in_use(watched_worker: WatchedWorker, bare: Site) -> None:
+def test_a_health_address_in_use_is_reported(watched_worker: WatchedWorker, bare: Site) -> None:
     done = bare.noetl("worker", "--health", f"127.0.0.1:{watched_worker.port}")
     assert done.returncode == 2
     assert f"cannot listen on 127.0.0.1:{watched_worker.port}: Address already in use" in done.stderr
