@@ -200,11 +200,11 @@ class SlowSink:
         return None
 
     async def _store(self, *_: Any) -> Any:
-        from noetl_activities.sinks import Stored
+        from noetl_activities.sinks import StoreResult
 
         self.has_begun.set()
         await self.go_on.wait()
-        return Stored(1, "t", is_in_ledger=True)
+        return StoreResult(1, "t", is_in_ledger=True)
 
 
 STORING = msgspec.structs.replace(CALL, sinks=(SinkCall("postgres", Value({"table": "t"}), "k/sink0"),))
