@@ -15,7 +15,7 @@ from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
-from noetl_temporal.interruptions import INTERRUPTED
+from noetl_temporal.interruptions import SHORTEST_DELAY, interruption_error
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
@@ -31,13 +31,10 @@ from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_undecryptable_call"]
+__all__ = ["LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_undecryptable_call"]
 
 LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
-
-AT_ONCE = timedelta(milliseconds=1)
-"""The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
 
 MISSING_KEY_DELAY = timedelta(seconds=5)
 """How long a call that a worker could not decrypt waits before another attempt."""
@@ -114,7 +111,7 @@ class AttemptEnd:
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
             type=f"{self._call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
-            next_retry_delay=max(AT_ONCE, timedelta(seconds=min(LONGEST_DELAY, decision.delay))),
+            next_retry_delay=max(SHORTEST_DELAY, timedelta(seconds=min(LONGEST_DELAY, decision.delay))),
             category=ApplicationErrorCategory.BENIGN,
         )
 
@@ -163,8 +160,7 @@ async def end_interrupted(log: CallLog, is_called: bool) -> ToolReport:
         outcome = refusal("cancelled", "the call was cancelled")
         return ToolReport(outcome, attempts=await _attempts_within_timeout(log), counts=log.counts)
     await log.save()
-    kind, message = INTERRUPTED[reason]
-    raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
+    raise interruption_error(reason)
 
 
 async def _attempts_within_timeout(log: CallLog) -> tuple[AttemptRecord, ...]:

@@ -89,19 +89,19 @@ def tool_activity(
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
         log = AttemptLog(values)
-        is_called = asyncio.Event()
+        tool_called = asyncio.Event()
         with log.beating():
             try:
                 readable_call = await _read_call(call, values, log)
                 if isinstance(readable_call, str):
                     return ToolReport(refusal("internal", readable_call))
                 credentials = Credentials(source, readable_call.secrets_key)
-                attempt = Attempt(tool, readable_call, credentials, log, values, is_called, client)
+                attempt = Attempt(tool, readable_call, credentials, log, values, tool_called, client)
                 return await (
-                    attempt.run() if readable_call.idempotent else run_despite_pause(attempt.run(), is_called)
+                    attempt.run() if readable_call.idempotent else run_despite_pause(attempt.run(), tool_called)
                 )
             except asyncio.CancelledError:
-                return await end_interrupted(log, is_called.is_set())
+                return await end_interrupted(log, tool_called.is_set())
 
     return run
 
@@ -172,7 +172,7 @@ class Attempt:
     credentials: Credentials
     log: CallLog
     values: ValueStore
-    is_called: asyncio.Event
+    tool_called: asyncio.Event
     client: Client | None = None
     performer: Sinks = sinks
 
@@ -199,10 +199,8 @@ class Attempt:
         except ApplicationError:
             raise
         except Exception as error:
-            name, locations = (
-                type(error).__name__,
-                "".join(traceback.format_tb(error.__traceback__, limit=-TRACEBACK_LIMIT)),
-            )
+            name = type(error).__name__
+            locations = "".join(traceback.format_tb(error.__traceback__, limit=-TRACEBACK_LIMIT))
             _log.error("%s: %s where the call was handled\n%s", self.call.id, name, locations)
             return self._internal_error(f"{name} where the call was handled: the worker's log has the place")
 
@@ -219,7 +217,7 @@ class Attempt:
 
     def _internal_error(self, message: str) -> ToolReport:
         outcome = refusal("internal", message)
-        self.log.end(status="error", error=outcome["error"], is_called=self.is_called.is_set())
+        self.log.end(status="error", error=outcome["error"], is_called=self.tool_called.is_set())
         return ToolReport(outcome, attempts=self.log.latest, counts=self.log.counts, is_decided=False)
 
     # ---- the call -------------------------------------------------------------------------------------------------
@@ -240,7 +238,7 @@ class Attempt:
             await wait_for_late_cancel(self.client, info.workflow_id or "", info.activity_id)
         if not self.call.idempotent:
             self.log.record_attempt()
-        self.is_called.set()
+        self.tool_called.set()
         async with self._output:
             result, failure = await run_with_deadline(self._run_with_lease, self._deadline, self._summary)
         return result or _CallResult(failure or {})
@@ -327,7 +325,7 @@ class Attempt:
             outcome,
             may_retry=not result.is_refused,
             sinks=sink_results.records,
-            is_called=self.is_called.is_set() and not result.is_reused,
+            is_called=self.tool_called.is_set() and not result.is_reused,
             is_reused=result.is_reused,
         )
 

@@ -247,7 +247,7 @@ class FrameHost:
             del self._tasks[id_]
 
     async def _store_or_load(self, command: StoreValues | LoadValue) -> None:
-        values = self._context.store
+        values = self._context.own_values
         match command:
             case StoreValues():
                 try:
