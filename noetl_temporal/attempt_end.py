@@ -31,7 +31,7 @@ from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_undecryptable_call"]
+__all__ = ["LONGEST_DELAY", "AttemptEnd", "end_interrupted", "leave_to_another_worker"]
 
 LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
@@ -94,7 +94,7 @@ class AttemptEnd:
                 self._call.rules,
                 outcome["status"],
                 self._scope(outcome),
-                self._log.used,
+                self._log.used_attempts,
                 retry_after=_error_of(outcome).get("retry_after"),
                 jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
             )
@@ -138,8 +138,8 @@ def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
-async def hand_on_undecryptable_call(log: CallLog, undecryptable: UndecryptableValue) -> NoReturn:
-    """End an attempt of a call that cannot be decrypted here, as if the worker stopped.
+async def leave_to_another_worker(log: CallLog, undecryptable: UndecryptableValue) -> NoReturn:
+    """End an attempt of a call that this worker cannot decrypt, as if the worker stopped.
 
     Raises the error that makes Temporal run the call again, on any worker.
     """

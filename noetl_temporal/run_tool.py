@@ -40,7 +40,7 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_undecryptable_call
+from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, leave_to_another_worker
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
@@ -115,7 +115,7 @@ async def _read_call(
     if isinstance(call, ToolCall):
         return call
     if isinstance(call, UndecryptableValue):
-        await hand_on_undecryptable_call(log, call)
+        await leave_to_another_worker(log, call)
     try:
         return await retry_until_done("the call cannot be read", lambda: values.read(call, ToolCall))
     except LookupError as error:
@@ -279,14 +279,14 @@ class Attempt:
 
     def _adopt(self, result: OnceResult) -> _CallResult:
         """Use an outcome of the tool, and record the attempts that it counts."""
-        self.log.add_unrecorded_attempts(result.used)
+        self.log.add_unrecorded_attempts(result.used_attempts)
         return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
     def _ledger_slot(self) -> LedgerSlot:
         return LedgerSlot(self.call.key, self.log.n, self._ledger_json)
 
     def _ledger_json(self, outcome: Outcome) -> str:
-        return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used)
+        return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used_attempts)
 
     def _refused_outcome(self) -> PlainOutcome | None:
         """Return an error instead of another attempt, if an earlier attempt was lost and must not be repeated."""
@@ -333,6 +333,8 @@ class Attempt:
         """Return the names that rules and sinks see. The outcome of a call that only stores looks collected."""
         call = self.call
         kind = call.kind if call.store is None else "collected"
-        names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1, lambda: call.scope)
+        names = call_names(
+            call.names, call.step, kind, outcome, self.log.used_attempts, call.page or 1, lambda: call.scope
+        )
         clock = {"now": templates.Clock(self.log.now())}
         return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)

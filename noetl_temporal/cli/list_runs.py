@@ -133,13 +133,13 @@ async def _list_runs(run_filter: RunFilter) -> Sequence[ListedRun]:
 
 async def _list_logged_runs(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
     from noetl_temporal.database_errors import DATABASE_ERRORS
-    from noetl_temporal.deployment import postgres_problem
+    from noetl_temporal.deployment import postgres_error
     from noetl_temporal.run_list import runs_in_log
 
     try:
         return await runs_in_log(dsn, run_filter)
     except DATABASE_ERRORS as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error
 
 
 def _table(runs: Sequence[ListedRun]) -> Table:

@@ -74,10 +74,10 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
 
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.database_errors import DATABASE_ERRORS
-    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
+    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_error
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, prune
-    from noetl_temporal.temporal_problems import rpc_problem
+    from noetl_temporal.temporal_errors import rpc_error
 
     dsn = dsn_from_environment()
     if dsn is None:
@@ -95,9 +95,9 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
             "does not know which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
         ) from None
     except RPCError as error:
-        raise rpc_problem(error, client.namespace) or error from error
+        raise rpc_error(error, client.namespace) or error from error
     except DATABASE_ERRORS as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error
 
 
 def _refusal(namespace: str, retention: timedelta, older_than: timedelta) -> str:
