@@ -81,9 +81,9 @@ class AttemptEnd:
             await self._log.save()
             raise self._retry_error(outcome, decision)
         rule = None if failed else decision.rule
-        attempts, mistakes = await self._log.all_records(), decision.mistakes
+        attempts, warnings = await self._log.all_records(), decision.warnings
         return await self._store_report(
-            ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
+            ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, warnings=warnings)
         )
 
     def _decide(self, outcome: PlainOutcome) -> tuple[Decision, RuleFailure | None]:

@@ -204,7 +204,7 @@ class _Recorder:
 
 
 def _step_records(state: Json) -> dict[str, Any]:
-    return {} if state is None else {**state.get("left", {}), **state.get("records", {})}
+    return {} if state is None else {**state.get("route_records", {}), **state.get("records", {})}
 
 
 class _RecordingInterceptor(Interceptor):

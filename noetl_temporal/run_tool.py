@@ -337,4 +337,4 @@ class Attempt:
             call.names, call.step, kind, outcome, self.log.used_attempts, call.page or 1, lambda: call.scope
         )
         clock = {"now": templates.Clock(self.log.now())}
-        return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)
+        return Chain(clock, call.scope, names) if call.is_guarded else Chain(names, clock, call.scope)

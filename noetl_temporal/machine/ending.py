@@ -81,7 +81,7 @@ def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
 def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_refused: bool) -> None:
     state, emit = execution.state, execution.journal.emit
     summaries = summary_of(execution)
-    inside = [name for name, entry in state.inside.items() if entry.status == "failed"]
+    inside = [name for name, entry in state.loop_tallies.items() if entry.status == "failed"]
     outside = [name for name, record in state.records.items() if record.status == "failed"]
     failed = list(dict.fromkeys([*inside, *outside]))
     meta: dict[str, Any] = {

@@ -164,7 +164,7 @@ class Machine(Looping):
         for step in ready:
             origins = state.waiting.pop(step, [])
             if step == self.graph.final:
-                state.leads = list(dict.fromkeys(origins))
+                state.final_predecessors = list(dict.fromkeys(origins))
             self._run_step(step)
         return bool(ready)
 

@@ -192,7 +192,7 @@ def join_reports(progress: LoopProgress) -> ChunkReport:
         retries=sum(report.retries for report in reports),
         stored=reference,
         steps=reduce(add_tallies, (report.steps for report in reports), {}),
-        left=reduce(later, (report.left for report in reports), {}),
+        route_records=reduce(later, (report.route_records for report in reports), {}),
     )
 
 

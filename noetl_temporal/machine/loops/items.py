@@ -21,7 +21,7 @@ from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
 from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
 
-__all__ = ["Selection", "collection_of", "in_flight", "mistake_of", "names_around", "select_items", "stored_collection"]
+__all__ = ["Selection", "collection_of", "in_flight", "names_around", "select_items", "stored_collection", "warning_of"]
 
 _PARENT = "iter.parent."
 
@@ -92,7 +92,7 @@ def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
     return selection.position == len(selection.items)
 
 
-def mistake_of(
+def warning_of(
     loop: Loop, scope: Mapping[str, Any], selection: Selection, names: NamesProfile
 ) -> ConditionWarning | None:
     """Return the warning about ``where`` after all items were selected; None if there is none."""

@@ -262,7 +262,8 @@ class Iterations(Engine[LoopState, Iteration]):
                 has_ended = True
                 self._drop_region(run)
                 self.state.steps = add_tallies(self.state.steps, machine.steps)
-                self.state.left = later(self.state.left, {name: (run.index, record) for name, record in machine.left})
+                records = {name: (run.index, record) for name, record in machine.route_records}
+                self.state.route_records = later(self.state.route_records, records)
                 self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
         return has_ended
 

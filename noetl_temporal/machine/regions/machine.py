@@ -79,8 +79,10 @@ class RegionMachine(Machine):
         return self._region.plan
 
     def _new_execution(self, state: PlaybookState) -> Execution:
-        inside = self._outer.host_of(self._iteration)
-        return Execution(self._plan, self.execution_id, state, self._journal, self._keychain, inside, self._prefix)
+        iteration_host = self._outer.host_of(self._iteration)
+        return Execution(
+            self._plan, self.execution_id, state, self._journal, self._keychain, iteration_host, self._prefix
+        )
 
     def _new_journal(self, state: PlaybookState) -> Journal:
         del state
@@ -104,14 +106,14 @@ class RegionMachine(Machine):
     @property
     def steps(self) -> dict[str, StepTally]:
         """The steps of the iteration and of the loops inside it."""
-        return add_tallies(self.state.inside, {name: tally_of(record) for name, record in self._own_records()})
+        return add_tallies(self.state.loop_tallies, {name: tally_of(record) for name, record in self._own_records()})
 
     @property
-    def left(self) -> Iterable[tuple[str, StepRecord]]:
+    def route_records(self) -> Iterable[tuple[str, StepRecord]]:
         """The records that the steps after the loop see of steps on the routes of an item. A region with an end has
         none: its end decides what they see.
         """
-        return () if self._region.end else (*self.state.left.items(), *self._own_records())
+        return () if self._region.end else (*self.state.route_records.items(), *self._own_records())
 
     def _own_records(self) -> Iterable[tuple[str, StepRecord]]:
         """Return the records of the iteration's steps, without that of the loop itself, whose tasks it has."""

@@ -61,7 +61,7 @@ def wait_for_decision(execution: Execution, run: StepRun, held: Held) -> Wait:
         task="",
         since=held.since,
         due=held.due,
-        iteration=None if execution.inside is None else execution.inside.iteration,
+        iteration=None if execution.iteration_host is None else execution.iteration_host.iteration,
         message=message_of(held.outcome) or "failed",
         event_id=run.event_id,
     )

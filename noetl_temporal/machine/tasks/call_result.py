@@ -21,9 +21,9 @@ __all__ = [
     "Ruling",
     "attempt_outcome",
     "last_page",
-    "mistakes",
     "replaces_error",
     "rule_failure",
+    "rule_warnings",
     "ruling_of",
     "with_rule_message",
     "with_rule_result",
@@ -66,17 +66,17 @@ def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, is_exhausted: 
     return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
 
 
-def mistakes(
+def rule_warnings(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
 ) -> Sequence[ConditionWarning]:
     """Return the warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
-    if rule is None and not report.mistakes:
+    if rule is None and not report.warnings:
         return ()
     warnings: list[ConditionWarning] = []
-    if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
+    if report.warnings and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()
-        messages = ((warning.message, rules[warning.rule]) for warning in report.mistakes)
+        messages = ((warning.message, rules[warning.rule]) for warning in report.warnings)
         warnings = [ConditionWarning(text, cause.when.span if cause.when else cause.span) for text, cause in messages]
     if rule is not None and (message := unhandled_warning(rule, ruling.do, outcome, task.label)):
         warnings.append(ConditionWarning(message, rule.span))

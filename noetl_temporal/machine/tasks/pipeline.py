@@ -48,9 +48,9 @@ from noetl_temporal.machine.tasks.call_result import (
     Ruling,
     attempt_outcome,
     last_page,
-    mistakes,
     replaces_error,
     rule_failure,
+    rule_warnings,
     ruling_of,
     with_rule_message,
     with_rule_result,
@@ -178,10 +178,10 @@ class Pipeline(TaskExecutions):
         decision = Decision(None, report.rule, 0.0, report.exhausted)
         if not is_decided:
             decision = self._decide(plan, report, outcome)
-            report = replace(report, mistakes=decision.mistakes)
+            report = replace(report, warnings=decision.warnings)
         ruling = ruling_of(task, decision, outcome)
         self._record(plan, outcome)
-        for warning in mistakes(task, ruling, outcome, report, profile):
+        for warning in rule_warnings(task, ruling, outcome, report, profile):
             self.host.warn(warning.message, warning.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:
