@@ -140,8 +140,8 @@ async def _makes_the_last_call_again(values: Any, head: str) -> Any:
     return await segments.read_progress(values, older_head or head)
 
 
-def _resume_nothing(self: Any, _: Any) -> None:
-    self.state.holding = False
+def _restore_nothing(self: Any, _: Any) -> None:
+    self.state.is_idling = False
 
 
 def _never_fails_fast(stop: Any, self: Any, kind: str, reason: str = "") -> None:
@@ -239,8 +239,8 @@ MUTATIONS = (
         "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
     ),
     Mutation("timers keep no run from going on", ENGINE, "is_idle", replaced_by(property(_nothing_is_pending))),
-    Mutation("timers go on in a new run", ENGINE, "_resume", replaced_by(_resume_nothing)),
-    Mutation("a machine that holds begins nothing", ENGINE, "_hold", replaced_by(_nothing)),
+    Mutation("timers go on in a new run", ENGINE, "_restore", replaced_by(_restore_nothing)),
+    Mutation("an idling machine begins nothing", ENGINE, "_idle", replaced_by(_nothing)),
     Mutation("the budget of a workflow task", Budget, "is_spent", replaced_by(_no)),
     Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", replaced_by(_return_a_billion)),
     Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),

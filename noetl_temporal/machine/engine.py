@@ -25,10 +25,10 @@ from noetl_temporal.machine.facts import (
     ChunkFinished,
     Continued,
     Fact,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
     PauseRequested,
-    Resumed,
+    Restored,
     ReturnRequested,
     Started,
     TimerFired,
@@ -134,15 +134,15 @@ class Engine(Stopping[S, R], Generic[S, R]):
                 self._apply_pause(fact)
             case LimitReached():
                 self._limit_reached(fact)
-            case HoldRequested():
-                self._hold(fact)
+            case IdleRequested():
+                self._idle(fact)
             case ReturnRequested():
                 self._return_items()
             case Continued():
-                self.state.holding = False
+                self.state.is_idling = False
                 self.budget.renew()
-            case Resumed():
-                self._resume(fact)
+            case Restored():
+                self._restore(fact)
             case _:
                 raise ProtocolError(f"no machine takes {type(fact).__name__}")
 
@@ -182,14 +182,14 @@ class Engine(Stopping[S, R], Generic[S, R]):
             pipeline.delay_over()
             self._record_phase(run, pipeline)
 
-    def _hold(self, fact: HoldRequested) -> None:
-        self.state.holding = True
+    def _idle(self, fact: IdleRequested) -> None:
+        self.state.is_idling = True
         if fact.message:
             self._warn(fact.message)
 
-    def _resume(self, fact: Resumed) -> None:
+    def _restore(self, fact: Restored) -> None:
         """Restart every timer for its remaining time; reserve new ids for the rows that the mirror derives."""
-        self.state.holding = False
+        self.state.is_idling = False
         self.state.ids.begin_run()
         self._restart_timers(fact.at)
 
@@ -252,7 +252,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
         state = self.state
-        if state.holding or self.is_paused or (self.budget.is_spent() and not ignoring_budget):
+        if state.is_idling or self.is_paused or (self.budget.is_spent() and not ignoring_budget):
             return False
         return len(state.pending) < state.sizes.max_in_flight()
 
@@ -364,7 +364,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     @abstractmethod
     def _may_start(self) -> bool:
-        """Whether the budget and the hold state allow a run to start."""
+        """Whether the budget allows a run to start, and the machine does not idle."""
 
     @abstractmethod
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...

@@ -24,11 +24,11 @@ __all__ = [
     "Decided",
     "Earlier",
     "Fact",
-    "HoldRequested",
+    "IdleRequested",
     "LimitReached",
     "PauseRequested",
     "PayloadRef",
-    "Resumed",
+    "Restored",
     "RetryRequested",
     "ReturnRequested",
     "Signalled",
@@ -257,7 +257,7 @@ class LimitReached(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-class HoldRequested(msgspec.Struct, frozen=True, tag=True):
+class IdleRequested(msgspec.Struct, frozen=True, tag=True):
     """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log."""
 
     at: int
@@ -276,7 +276,7 @@ class Continued(msgspec.Struct, frozen=True, tag=True):
     at: int
 
 
-class Resumed(msgspec.Struct, frozen=True, tag=True):
+class Restored(msgspec.Struct, frozen=True, tag=True):
     """The machine was restored from a snapshot in a new run of the workflow, where no timer runs yet."""
 
     at: int
@@ -300,8 +300,8 @@ Fact: TypeAlias = (
     | WaitClosed
     | Answered
     | LimitReached
-    | HoldRequested
+    | IdleRequested
     | ReturnRequested
     | Continued
-    | Resumed
+    | Restored
 )

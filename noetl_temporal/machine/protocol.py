@@ -11,10 +11,10 @@ from noetl_temporal.machine.facts import (
     Continued,
     Decided,
     Fact,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
     PauseRequested,
-    Resumed,
+    Restored,
     RetryRequested,
     ReturnRequested,
     Signalled,
@@ -32,7 +32,7 @@ from noetl_temporal.machine.state import MachineState
 
 __all__ = ["ADMITTED", "ANSWERED", "completed_id", "rejection_reason"]
 
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, ReturnRequested, Continued, Resumed)
+_CONTROL = (CancelRequested, LimitReached, IdleRequested, ReturnRequested, Continued, Restored)
 _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
 ADMITTED: Mapping[str, tuple[type[Fact], ...]] = {

@@ -330,7 +330,8 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     next call may begin, in order. ``deferred`` are the facts that wait for stored values, in order; ``readers`` are the
     runs that wait for them, by id, and the arrivals at steps (loads.ARRIVALS). There are none until the machine
     ``has_stored`` values; ``stored_bytes`` is the total size of stored results of calls. ``waits`` are the open waits,
-    by id, the oldest first. ``circuits`` are those of tasks with a circuit breaker, by <step>/<task>.
+    by id, the oldest first. ``circuits`` are those of tasks with a circuit breaker, by <step>/<task>. While it
+    ``is_idling``, nothing begins: the shell wants the run idle.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -343,7 +344,7 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     ready: list[str] = []
     stop: Stop | None = None
     pause: Pause | None = None
-    holding: bool = False
+    is_idling: bool = False
     sizes: ResultSizes = msgspec.field(default_factory=ResultSizes)
     deferred: list[Deferral] = []
     readers: dict[str, dict[str, StoredRef]] = {}

@@ -32,7 +32,7 @@ from noetl_temporal.machine.facts import (
     Continued,
     Fact,
     PauseRequested,
-    Resumed,
+    Restored,
     RetryRequested,
     Signalled,
     SkipRequested,
@@ -195,11 +195,11 @@ class Pair:
         state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
         if self.finish is None:
             self.parent = Machine(self.graph, execution_id=7, state=state)
-            self.feed(Resumed)
+            self.feed(Restored)
         if self.child is not None and self.child.report is None:
             chunk_state = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))
             self.child = loop_machine(self.input, chunk_state)
-            self.feed_child(Resumed)
+            self.feed_child(Restored)
 
     def end_chunk(self) -> None:
         """Deliver the end of the chunk, after all its messages."""

@@ -20,7 +20,7 @@ from noetl_temporal.machine.facts import (
     ChunkReport,
     Fact,
     LimitReached,
-    Resumed,
+    Restored,
     Started,
     ValuesStored,
 )
@@ -92,9 +92,9 @@ class LoopMachine(Iterations):
     def _return_command(self, wait_id: str, answer: Answer) -> CloseWait:
         return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
-    def _resume(self, fact: Resumed) -> None:
+    def _restore(self, fact: Restored) -> None:
         """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
-        super()._resume(fact)
+        super()._restore(fact)
         for wait in self.state.waits.values():
             self._wait_opened(wait)
 

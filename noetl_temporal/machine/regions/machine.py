@@ -168,13 +168,13 @@ class RegionMachine(Machine):
             state.phase == "running"
             and bool(self._running)
             and not (state.ready or state.arrivals or state.waiting or state.stop)
-            and (state.holding, state.pause) == (outer.holding, outer.pause)
+            and (state.is_idling, state.pause) == (outer.is_idling, outer.pause)
             and not any(run.inner or (run.held and run.held.retry) for run in state.runs.values())
         )
 
     def settle(self) -> None:
         """Start runs and calls that may start now."""
-        self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause
+        self.state.is_idling, self.state.pause = self._outer.state.is_idling, self._outer.state.pause
         if not self.is_paused:
             self._retry_decided()
         self._settle()
