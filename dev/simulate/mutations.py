@@ -76,9 +76,9 @@ def _handled_by_name(exit_after_failure: Any, execution: Any, step: Any, run: An
     return exit_after_failure(execution, step, run, end, targets)
 
 
-def _counts_the_last_chunk(take_report: Any, progress: Any, *arguments: Any, goes_on: bool) -> None:
+def _counts_the_last_chunk(take_report: Any, progress: Any, *arguments: Any, continues: bool) -> None:
     progress.failures = FailureLog()
-    take_report(progress, *arguments, goes_on=goes_on)
+    take_report(progress, *arguments, continues=continues)
 
 
 def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
@@ -109,12 +109,12 @@ def _whole_share(_: Any) -> int:
     return 500
 
 
-def _loses_the_rest(take_report: Any, progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
-    take_report(progress, chunk, replace(report, rest=0), goes_on=goes_on)
+def _loses_the_rest(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
+    take_report(progress, chunk, replace(report, rest=0), continues=continues)
 
 
-def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
-    take_report(progress, chunk, report, goes_on=goes_on)
+def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
+    take_report(progress, chunk, report, continues=continues)
     progress.ranges.reverse()
 
 
@@ -249,7 +249,7 @@ MUTATIONS = (
     Mutation("names of steps and tasks in ids are escaped", plan, "escape_name", replaced_by(str)),
     Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
-    Mutation("what is pending is typed", protocol, "ANSWERED", _allow_all_kinds),
+    Mutation("what is pending is typed", protocol, "COMPLETED_KINDS", _allow_all_kinds),
     Mutation("an error of the protocol is for good", ENGINE, "feed", wrapped_by(_forgets_errors)),
     *HOLD_MUTATIONS,
     *CLAIM_MUTATIONS,

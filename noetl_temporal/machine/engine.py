@@ -109,7 +109,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _apply(self, fact: Fact) -> None:
         match fact:
             case ToolFinished():
-                self._with_run(self.state.pending[fact.call_id].owner)._tool_finished(fact)
+                self._machine_of_run(self.state.pending[fact.call_id].owner)._tool_finished(fact)
             case ChunkFinished():
                 chunk = self.state.pending.pop(fact.chunk_id)
                 self._chunk_finished(self._runs[chunk.owner], fact, cancelled_here=chunk.is_cancelled)
@@ -165,7 +165,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _timer_fired(self, fact: TimerFired) -> None:
         timer = self.state.timers.get(fact.timer_id)
         if timer is not None and timer.stopped_at is None:
-            self._with_run(timer.owner)._end_timer(fact.timer_id, timer)
+            self._machine_of_run(timer.owner)._end_timer(fact.timer_id, timer)
 
     def _end_timer(self, id_: str, timer: Pending) -> None:
         del self.state.timers[id_]
@@ -175,7 +175,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             self._hold_ended(self._runs[timer.owner])
         elif timer.kind == "wait":
             wait = self.state.waits[timer.owner]
-            self._with_run(wait.run)._end_wait(wait, *end_at_due_time(wait))
+            self._machine_of_run(wait.run)._end_wait(wait, *end_at_due_time(wait))
         else:
             run = self._runs[timer.owner]
             pipeline = self._pipeline(run)
@@ -320,13 +320,13 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """Whether the run belongs to this machine or to a machine inside it."""
         return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
 
-    def _with_run(self, id_: str) -> Engine[Any, Any]:
+    def _machine_of_run(self, id_: str) -> Engine[Any, Any]:
         """Return the machine of a run: this one, or one inside; this one for what belongs to no run."""
         if id_ not in self._runs:
             for owner, inner in self._inside():
                 if inner.has_run(id_):
                     self._runs[owner]  # its state is about to change: a checkpoint copies it
-                    return inner._with_run(id_)
+                    return inner._machine_of_run(id_)
         return self
 
     def _runs_with_holds(self) -> set[str]:
@@ -343,7 +343,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         if super()._may_load_for(fact):
             return True
         call = self.state.pending.get(fact.call_id) if isinstance(fact, ToolFinished) else None
-        return call is not None and self._with_run(call.owner)._claims(call.owner)
+        return call is not None and self._machine_of_run(call.owner)._claims(call.owner)
 
     # ---- what each machine decides --------------------------------------------------------------------------------
 

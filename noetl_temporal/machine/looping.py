@@ -80,12 +80,12 @@ class Looping(Starting):
         step_loops.record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not cancelled_here:
             progress.failure = cancelled_outside("loop")
-        goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
-        take_report(progress, chunk, report, goes_on=goes_on)
+        continues = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
+        take_report(progress, chunk, report, continues=continues)
         for warning in report.warnings:
             self._execution.host(step, run).warn(warning.message, warning.span)
         is_ready = run.id in self.state.ready
-        if not goes_on:
+        if not continues:
             self._cancel(progress.chunks)
             if is_ready:
                 self.state.ready.remove(run.id)

@@ -126,7 +126,7 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
 class Pending(msgspec.Struct, omit_defaults=True):
     """An operation that a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, the
-    storing of its values (``keep``), its ``deadline``, the ``load`` of a stored value, the end of the ``wait`` that is
+    storing of its values (``store``), its ``deadline``, the ``load`` of a stored value, the end of the ``wait`` that is
     the owner, or the end of a ``hold``, when a held run of a step fails.
 
     Operations of the whole machine have no owner. ``due`` is when a timer fires, in milliseconds since the epoch.

@@ -23,7 +23,7 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StartTimer,
 )
-from noetl_temporal.machine.control import all_held, chosen_held
+from noetl_temporal.machine.control import find_held_run, find_held_runs
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.facts import (
     Answered,
@@ -119,7 +119,7 @@ class Pair:
 
     def held(self, step: str = "") -> str:
         """Return the id of the held run."""
-        return chosen_held(self.graph, self.parent.state, step, []).run
+        return find_held_run(self.graph, self.parent.state, step, []).run
 
     def retry(self, step: str = "") -> None:
         self.requests += 1
@@ -131,7 +131,7 @@ class Pair:
 
     def retry_all(self, step: str = "") -> None:
         self.requests += 1
-        runs = [held.run for held in all_held(self.graph, self.parent.state, step, [])]
+        runs = [held.run for held in find_held_runs(self.graph, self.parent.state, step, [])]
         self.feed(RetryRequested, self.requests, tuple(runs), "ann")
 
     def pause(self) -> None:

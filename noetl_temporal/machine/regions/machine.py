@@ -3,7 +3,7 @@
 How it works. The steps of a region run like a small playbook: tokens, joins and routes work as in a playbook's machine,
 with the names of the iteration in scope. This machine has no workflow of its own. It is part of the machine of its loop
 and shares its journal, its budget and everything in flight, so a shell sees one machine. A fact goes to the machine of
-the run that it concerns (``Engine._with_run``), and machines settle from the outside in. A loop inside an iteration is
+the run that it concerns (``_machine_of_run``), and machines settle from the outside in. A loop inside an iteration is
 part of the iteration's machine in the same way, as one chunk with all its items.
 
 An iteration ends when all its branches have ended. It fails if a failure in it was not handled. Its result maps each
@@ -139,8 +139,8 @@ class RegionMachine(Machine):
         self.state.arrivals.extend((arc.to, "") for arc in routes.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
-        """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. How the iteration ends
-        where no route is taken. A route that is taken after a failure handles it.
+        """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. Returns the end of the
+        iteration if no route is taken. A route that is taken after a failure handles it.
         """
         step = self._outer.input.step
         if step.loop is None or step.loop.enter is None:
