@@ -31,7 +31,7 @@ WIDEST_ERROR = 60
 
 
 def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
-    """``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
+    """Parse ``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
     if text is None:
         return None
@@ -124,8 +124,8 @@ async def _list_runs(run_filter: RunFilter) -> Sequence[ListedRun]:
     if dsn is not None:
         try:
             return await _list_logged_runs(dsn, run_filter)
-        except DeploymentError as problem:
-            click.echo(f"{problem}\nTemporal has these runs:", err=True)
+        except DeploymentError as error:
+            click.echo(f"{error}\nTemporal has these runs:", err=True)
     runs = await Runs.connect()
     filters = run_filter.path, run_filter.statuses, run_filter.since, run_filter.limit, run_filter.ended_since
     return await Runs(runs.temporal, None).list(*filters)

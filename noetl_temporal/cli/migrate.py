@@ -101,5 +101,5 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
 
 
 def _named_folder(file: Path, paths: Sequence[str]) -> Path:
-    """Return the named folder that contains the file; for a file that was named itself, its own folder."""
+    """Return the folder on the command line that contains the file; for a file on the command line, its own folder."""
     return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)

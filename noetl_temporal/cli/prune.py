@@ -23,7 +23,7 @@ __all__ = ["prune_command", "summary"]
 
 
 def _duration(ctx: click.Context, param: click.Parameter, age: str) -> timedelta:
-    """``30d`` as a timedelta. Raises click.BadParameter."""
+    """Parse ``30d`` to a timedelta. Raises click.BadParameter."""
     del ctx
     seconds = parse_duration(age)
     try:
@@ -117,9 +117,9 @@ def _json(result: PruneResult, dry_run: bool) -> str:
 
 def summary(result: PruneResult, *, dry_run: bool) -> str:
     """Return the lines that say what was removed and what was kept."""
-    removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
+    removed, pruned = ("would remove", "would prune") if dry_run else ("removed", "pruned")
     run_count = f"{_count(result.executions, 'run')} that ended before {utc_text(result.before)}"
-    lines = [f"{removed} {_count(result.payloads, 'payload')}, {_bytes(result.bytes)}; {did} {run_count}"]
+    lines = [f"{removed} {_count(result.payloads, 'payload')}, {_bytes(result.bytes)}; {pruned} {run_count}"]
     if result.log_rows:
         lines.append(f"{removed} {_count(result.log_rows, 'row')} of noetl.log")
     if result.retained:

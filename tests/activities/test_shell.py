@@ -40,7 +40,7 @@ async def test_the_commands_run_in_order() -> None:
 @pytest.mark.parametrize(
     "config", [{"cmds": "echo a\necho b"}, {"command": "echo a\necho b"}, {"command": ["echo a", "echo b"]}]
 )
-async def test_a_text_is_one_script(config: Any) -> None:
+async def test_a_command_of_several_lines_is_one_script(config: Any) -> None:
     outcome = await TOOL.run(request("shell", **config), Context())
     assert outcome.result["stdout"] == "a\nb\n"
 
@@ -60,7 +60,7 @@ async def test_each_command_of_a_list_has_a_shell_of_its_own_and_all_one_folder(
         ("printf '\\303\\251\\377'", "é\N{REPLACEMENT CHARACTER}"),
     ],
 )
-async def test_it_is_bash(command: str, expected: str) -> None:
+async def test_commands_run_in_bash(command: str, expected: str) -> None:
     outcome = await run(command)
     assert (outcome.error, outcome.result["stdout"], outcome.result["stderr"]) == (None, expected, "")
 
