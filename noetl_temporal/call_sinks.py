@@ -37,7 +37,7 @@ Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 
 
 class LedgerResult(NamedTuple):
-    """The lookup of a call in its ledgers: the ``outcome`` found, if any, or the ``failure`` of the lookup."""
+    """The result of looking a call up in its ledgers: an ``outcome``, the ``failure`` of the lookup, or neither."""
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
@@ -97,8 +97,8 @@ class CallSinks:
         call = self._call
 
         async def find() -> str | None:
-            place: dict[str, Json] = await self._credentials.with_secrets(config)
-            return await self._performer.find(sink.kind, place, sink.auth, call.key, self._log.n, self._context)
+            location: dict[str, Json] = await self._credentials.with_secrets(config)
+            return await self._performer.find(sink.kind, location, sink.auth, call.key, self._log.n, self._context)
 
         text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
@@ -119,7 +119,9 @@ class CallSinks:
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             start = self._log.now()
             is_recorded = is_in_ledger or self._call.store is not None
-            entry_json = None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used)
+            entry_json = (
+                None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used_attempts)
+            )
             work = partial(self._store, sink, outcome, scope, entry_json)
             stored_rows, failure = await run_with_deadline(work, self._deadline)
             if failure is not None:

@@ -144,7 +144,7 @@ class NoetlClient(Runs):
         the catalog, such as ``await client.catalog.get("etl/load", 3)``. Code in other files is fetched for a file
         and for a version; a graph has what was fetched when it was compiled.
 
-        ``catalog`` contains the playbooks that a file or a graph may call: a folder, by default that of the file; or
+        ``playbooks`` are those that a file or a graph may call: a folder, by default that of the file; or
         compiled graphs by the names under which they are called. A version calls the playbooks of the catalog.
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
         ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts. With a
@@ -216,7 +216,7 @@ class NoetlClient(Runs):
         execution_id = execution_id or new_execution_id()
         run_input = self._preparation.input(playbook, request, execution_id, queues or {})
         run_input = msgspec.structs.replace(
-            run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.facts
+            run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.rerun
         )
         return await self._start_run(run_input, playbook, execution_timeout)
 

@@ -53,8 +53,8 @@ class Deadline:
 async def run_with_deadline(
     run: Callable[[], Awaitable[T]], deadline: Deadline, describe_call: Callable[[], str] = str
 ) -> tuple[T | None, PlainOutcome | None]:
-    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``what()`` then names
-    the call in the message. Raises only CancelledError.
+    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``describe_call``
+    returns the name of the call for the message of a timeout. Raises only CancelledError.
     """
     timer = asyncio.timeout_at(deadline.at)
     try:

@@ -38,10 +38,10 @@ from noetl_temporal.machine.facts import (
     ChunkReport,
     Continued,
     Fact,
-    HoldRequested,
+    IdleRequested,
     PauseRequested,
     PayloadRef,
-    Resumed,
+    Restored,
     TimerFired,
     ToolFinished,
     UnpauseRequested,
@@ -164,7 +164,7 @@ class Host:
             return
         self.continue_as_new_mode = mode
         if mode == "hold":
-            self.feed(HoldRequested(self.world.now, self.world.occurs(0.5) * "the history is long"))
+            self.feed(IdleRequested(self.world.now, self.world.occurs(0.5) * "the history is long"))
         else:
             self._after()
 
@@ -176,7 +176,7 @@ class Host:
         self.pending.clear()
         self.machine = self.make(self.snapshot())
         self._is_restored, self._is_continuing = True, False
-        self.feed(Resumed(self.world.now))
+        self.feed(Restored(self.world.now))
 
     def snapshot(self) -> Any:
         """Return the machine's snapshot as it is in history."""

@@ -57,4 +57,4 @@ async def _whole_run(runs: Runs, converter: DataConverter, workflow_id: str) -> 
     if not run.rerun_of:
         return run
     earlier = await runs.find(run.rerun_of)
-    return run.after(await _whole_run(runs, converter, earlier.workflow_id))
+    return run.combined_with(await _whole_run(runs, converter, earlier.workflow_id))

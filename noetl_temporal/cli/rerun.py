@@ -105,21 +105,21 @@ async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> Earlie
 
 
 def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
-    earlier_id, reused = earlier.facts.execution_id, earlier.reused
+    earlier_id, reused = earlier.rerun.execution_id, earlier.reused
     if as_json:
         fields = {
             "execution_id": str(handle.execution_id),
             "workflow_id": handle.workflow_id,
             "path": earlier.run_input.path,
             "rerun_of": str(earlier_id),
-            "rerun_from": earlier.facts.step,
+            "rerun_from": earlier.rerun.step,
             "reused": reused,
         }
         echo_json(msgspec.json.encode(fields).decode())
         return
     click.echo(f"submitted: execution {handle.execution_id}, workflow {handle.workflow_id}")
     click.echo(
-        f"rerun of {earlier_id} from {earlier.facts.step}" + (f", reusing {', '.join(reused)}" if reused else "")
+        f"rerun of {earlier_id} from {earlier.rerun.step}" + (f", reusing {', '.join(reused)}" if reused else "")
     )
     failed_steps = [name for name, status in reused.items() if status == "failed"]
     if failed_steps:

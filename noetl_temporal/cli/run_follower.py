@@ -214,7 +214,7 @@ class RunFollower:
                 break
             has_lines = True
             for line in lines:
-                self._view.print_line(line.place_and_text())
+                self._view.print_line(line.text_with_source())
         return has_lines
 
     async def _announce_run(self, log: EventLog) -> None:

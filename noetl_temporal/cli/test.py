@@ -155,16 +155,16 @@ def _record(execution: int | str) -> None:
 
 
 def _print_verdict(file: str, verdict: TrialResult) -> None:
-    from noetl_temporal.playbook_tests.report import verdict_lines
+    from noetl_temporal.playbook_tests.report import result_lines
 
-    for line in verdict_lines(file, verdict):
+    for line in result_lines(file, verdict):
         click.echo(line)
 
 
 def _show_errors(suite: LoadedSuite) -> None:
     for result in suite.invalid_files:
         show_findings(result, "no test of this file was run")
-    for line in suite.refused:
+    for line in suite.unsupported:
         click.echo(line, err=True)
 
 
@@ -185,7 +185,7 @@ def _report(results: TestedSuites, junit: Path | None, *, coverage: bool) -> Non
 def _exit_status(results: TestedSuites) -> int:
     if any(suite.graph is None for suite, _ in results):
         return WRONG
-    return FAILED if any(not verdict.is_passed for _, verdicts in results for verdict in verdicts) else 0
+    return FAILED if any(not verdict.passed for _, verdicts in results for verdict in verdicts) else 0
 
 
 def _coverage(results: TestedSuites) -> Iterator[str]:

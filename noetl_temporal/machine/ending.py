@@ -87,9 +87,9 @@ def _emit_end(
     is_refused: bool,
 ) -> None:
     state, emit = execution.state, execution.journal.emit
-    inside = [name for name, entry in state.inside.items() if entry.status == "failed"]
-    outside = [name for name, record in state.records.items() if record.status == "failed"]
-    failed = list(dict.fromkeys([*inside, *outside]))
+    failed_in_loops = [name for name, entry in state.loop_tallies.items() if entry.status == "failed"]
+    failed_outside = [name for name, record in state.records.items() if record.status == "failed"]
+    failed = list(dict.fromkeys([*failed_in_loops, *failed_outside]))
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
         "total_steps": sum(1 for entry in summaries.values() if entry["status"] != "skipped" and "reused" not in entry),

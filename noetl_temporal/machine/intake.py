@@ -25,7 +25,7 @@ from noetl_temporal.machine.budget import CHECKPOINT_WORK, FACT_WORK, Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.facts import ChunkFinished, Fact, Resumed, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import ChunkFinished, Fact, Restored, ToolFinished, ValueLoaded
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loads import ARRIVALS, Loads
 from noetl_temporal.machine.protocol import rejection_reason
@@ -104,7 +104,7 @@ class Intake(ABC, Generic[S, R]):
                 commands = self._apply_or_defer(fact)
             case ValueLoaded():
                 commands = self._value_loaded(fact)
-            case Resumed():
+            case Restored():
                 commands = self._request_lost_values(fact)
             case _:
                 commands = self._apply_or_defer(fact)
@@ -215,7 +215,7 @@ class Intake(ABC, Generic[S, R]):
             if not self._wake(id_):
                 del self.state.readers[id_]
 
-    def _request_lost_values(self, fact: Resumed) -> list[Command]:
+    def _request_lost_values(self, fact: Restored) -> list[Command]:
         """A new host has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
         for id_, operation in [entry for entry in pending.items() if entry[1].kind in ("store", "load")]:

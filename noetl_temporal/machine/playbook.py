@@ -122,7 +122,7 @@ class Machine(Looping):
 
     def _proceed(self) -> None:
         state = self.state
-        if state.holding:
+        if state.is_idling:
             self._keep_large_values()
         while state.phase == "running" and self.state.pause is None:
             while state.arrivals and state.phase == "running" and self._may_start():
@@ -134,7 +134,7 @@ class Machine(Looping):
         """Whether steps may start. After a stop, tokens only move to the final step, which needs no budget."""
         if self.state.pause is not None:
             return False
-        return self.state.stop is not None or not (self.state.holding or self.budget.is_spent())
+        return self.state.stop is not None or not (self.state.is_idling or self.budget.is_spent())
 
     def _is_waiting_for_budget(self) -> bool:
         may_arrive = bool(self.state.arrivals) and not self._lacks_value(ARRIVALS)
@@ -164,7 +164,7 @@ class Machine(Looping):
         for step in ready:
             origins = state.waiting.pop(step, [])
             if step == self.graph.final:
-                state.leads = list(dict.fromkeys(origins))
+                state.final_predecessors = list(dict.fromkeys(origins))
             self._run_step(step)
         return bool(ready)
 

@@ -112,7 +112,7 @@ async def test_the_log_reports_step_and_attempt(
 )
 def test_a_line_names_the_task_where_a_step_has_several(task: str, iteration: int | None, expected: str) -> None:
     line = LogLine(7, datetime.now(UTC), "fetch", task, iteration, None, 1, "stdout", "text")
-    assert line.place_and_text() == expected
+    assert line.text_with_source() == expected
 
 
 @pytest.mark.parametrize("text", ["", " \n"])

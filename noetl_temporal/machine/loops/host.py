@@ -98,8 +98,8 @@ class IterationHost:
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report: the playbook knows the warnings of other chunks."""
-        if not any(warning.span == span for warning in self._loop.mistakes):
-            self._loop.mistakes.append(ConditionWarning(message, span))
+        if not any(warning.span == span for warning in self._loop.warnings):
+            self._loop.warnings.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries; those other than ``iter`` are reported to the playbook too."""

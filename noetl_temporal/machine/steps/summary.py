@@ -28,7 +28,7 @@ def result_of(execution: Execution) -> PlainOutcome:
     result = {} if final is None else _result_of(final)
     if result.get("result") is not None:
         return result
-    predecessors = dict.fromkeys(_skip_router(execution, name) for name in execution.state.leads)
+    predecessors = dict.fromkeys(_skip_router(execution, name) for name in execution.state.final_predecessors)
     results = {name: _result_of(records[name]) for name in predecessors if name in records}
     if len(results) == 1:
         return next(iter(results.values()))
@@ -64,7 +64,7 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
     A step inside a loop over steps has the most severe status of its runs, and the sums of their numbers.
     """
     records = {name: tally_of(record) for name, record in execution.state.records.items()}
-    tallies = add_tallies(execution.state.inside, records)
+    tallies = add_tallies(execution.state.loop_tallies, records)
     steps = execution.graph.steps
     return {name: _summary_of(tallies[name]) for name in steps if name in tallies and not steps[name].is_synthetic}
 

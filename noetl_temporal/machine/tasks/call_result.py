@@ -22,9 +22,9 @@ __all__ = [
     "attempt_outcome",
     "default_ruling",
     "last_page",
-    "mistakes",
     "replaces_error",
     "rule_failure",
+    "rule_warnings",
     "ruling_of",
     "with_rule_message",
     "with_rule_result",
@@ -70,15 +70,15 @@ def ruling_of(policy: Policy, decision: Decision, outcome: PlainOutcome) -> Ruli
     return Ruling(decision.do or ("fail" if decision.exhausted else rule.do), rule, decision.delay)
 
 
-def mistakes(
+def rule_warnings(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
 ) -> Sequence[ConditionWarning]:
     """Return the warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
     warnings: list[ConditionWarning] = []
-    if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
+    if report.warnings and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()
-        messages = ((warning.message, rules[warning.rule]) for warning in report.mistakes)
+        messages = ((warning.message, rules[warning.rule]) for warning in report.warnings)
         warnings = [ConditionWarning(text, cause.when.span if cause.when else cause.span) for text, cause in messages]
     if rule is not None and (message := unhandled_warning(rule, ruling.do, outcome, task.label)):
         warnings.append(ConditionWarning(message, rule.span))

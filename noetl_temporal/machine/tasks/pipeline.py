@@ -49,9 +49,9 @@ from noetl_temporal.machine.tasks.call_result import (
     attempt_outcome,
     default_ruling,
     last_page,
-    mistakes,
     replaces_error,
     rule_failure,
+    rule_warnings,
     ruling_of,
     with_rule_message,
     with_rule_result,
@@ -186,11 +186,11 @@ class Pipeline(TaskExecutions):
             ruling = ruling_of(task.policy, Decision(None, report.rule, 0.0, report.exhausted), outcome)
         else:
             decision = self._decide(plan, report, outcome)
-            report = replace(report, mistakes=decision.mistakes)
+            report = replace(report, warnings=decision.warnings)
             ruling = ruling_of(task.policy, decision, outcome)
         self._record(plan, outcome)
-        if ruling.rule is not None or report.mistakes:
-            for warning in mistakes(task, ruling, outcome, report, profile):
+        if ruling.rule is not None or report.warnings:
+            for warning in rule_warnings(task, ruling, outcome, report, profile):
                 self.host.warn(warning.message, warning.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:

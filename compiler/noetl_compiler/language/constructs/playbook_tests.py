@@ -22,7 +22,7 @@ __all__ = [
     "STUB",
     "STUB_ERROR",
     "TEST",
-    "TESTS",
+    "TEST_CONSTRUCTS",
     "TEST_FILE",
 ]
 
@@ -227,7 +227,7 @@ EXPECTED_FAILURE = Construct(
     ),
 )
 
-TESTS = (
+TEST_CONSTRUCTS = (
     TEST_FILE,
     TEST,
     STUB,
