@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
+from noetl_temporal.cli.catalog_playbook import is_registered, read_registered, refuse_path_without_version
 from noetl_temporal.cli.connection import Deployment, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
@@ -61,7 +61,11 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
     with importing():
         request = read_payload(payload, settings)
         deployment = deployment_to_submit() if is_registered(file) else None
-        playbook = read_playbook(file, request) if deployment is None else read_registered(str(file), request)
+        if deployment is None:
+            refuse_path_without_version(file, "submit")
+            playbook = read_playbook(file, request)
+        else:
+            playbook = read_registered(str(file), request)
         check_request(request, playbook)
     submit_and_return(playbook, request, key=key, as_json=as_json, deployment=deployment)
 
