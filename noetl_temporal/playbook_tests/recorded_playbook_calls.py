@@ -59,7 +59,7 @@ async def playbook_calls(history: WorkflowHistory, converter: DataConverter) -> 
             page=started.meta.get("page"),
         )
         outcome = await _outcome(start, ends.get(event_id), ended, converter)
-        attempt = AttemptRecord(1, "ok", started.at, ended.at if ended else None)
+        attempt = AttemptRecord(started=started.at, ended=ended.at if ended else None)
         report = None if outcome is None else ToolReport(outcome, attempts=(attempt,), is_decided=False)
         yield PlaybookCall(call, report, start.event_time.ToMilliseconds())
 
