@@ -14,7 +14,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.catalog_playbook import is_registered, read_registered, refuse_path_without_version
 from noetl_temporal.cli.connection import Deployment, deployment_to_submit, warn_of_missing_traces
-from noetl_temporal.cli.exits import INTERRUPTED
+from noetl_temporal.cli.exits import INTERRUPTED, UNKNOWN
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
@@ -148,7 +148,7 @@ async def start_run(
 class _UnknownStartError(click.ClickException):
     """It is unknown whether the run has started."""
 
-    exit_code = 3
+    exit_code = UNKNOWN
 
 
 async def _announce(namespace: str, dsn: str | None, handle: RunHandle) -> None:
