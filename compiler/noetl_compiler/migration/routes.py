@@ -21,11 +21,13 @@ Group = tuple[Arc, ...]
 def emit_next(context: MigrationContext, step: Region, route: Next) -> MappingNode:
     """Return the route of a step.
 
-    A single arc that is written as in v10 gets no mode.
+    A route that is written as in v10 gets no mode that is the default, or that a single arc does not need.
     """
     region = context.origins.region(route.span, step)
     has_several_arcs = sum(len(group) for group in route.groups) > 1
-    mode = route.mode if has_several_arcs else None if region.entry("arcs") else "exclusive"
+    mode = route.mode if has_several_arcs else "exclusive"
+    if region.entry("arcs") and mode == "exclusive":
+        mode = None
     spec = Entries(context, NEXT_SPEC, region, route.span)
     spec.plain("mode", mode)
     spec.plain("on_no_match", route.on_no_match)
