@@ -27,16 +27,12 @@ from noetl_activities.secrets.resolve import leaf_values, may_contain_reference,
 from noetl_activities.secrets.secret_cache import SecretCache
 from noetl_activities.tool import Credential, Json
 from noetl_activities.variables import CREDENTIAL_PREFIX
+from noetl_compiler.language.credentials import KEYS_BESIDE_NAME, NAME_KEYS
 from noetl_compiler.secret_references import SecretReference, format_reference, references_in
 
-__all__ = ["KEYS_BESIDE_NAME", "NAME_KEYS", "CredentialSource", "Credentials", "credential_name"]
+__all__ = ["CredentialSource", "Credentials", "credential_name"]
 
 _MAX_HINT_NAMES = 10
-NAME_KEYS = ("credential", "key", "name")
-KEYS_BESIDE_NAME = frozenset(
-    {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
-)
-"""Fields that a playbook may set next to a credential's name: how it is used, but not the server or the account."""
 
 Fields: TypeAlias = dict[str, Any]
 

@@ -215,7 +215,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         index, length = 0, len(ready)
         while index < length:
             run = self._runs[ready[index]]
-            if self._lacks_value(run.id):  # it is ready again once that is loaded
+            if self.state.readers and self._lacks_value(run.id):  # it is ready again once that is loaded
                 del ready[index]
                 length -= 1
                 continue
@@ -252,7 +252,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
         state = self.state
-        if state.holding or self.is_paused or (self.budget.is_spent() and not ignoring_budget):
+        if state.holding or self.state.pause is not None or (self.budget.is_spent() and not ignoring_budget):
             return False
         return len(state.pending) < state.sizes.max_in_flight()
 

@@ -45,7 +45,7 @@ class Runs(dict[str, R]):
         self.originals: dict[str, R] | None = None
 
     def __getitem__(self, id_: str) -> R:
-        run = super().__getitem__(id_)
+        run: R = dict.__getitem__(self, id_)
         if self.originals is not None and id_ not in self.originals:
             self.originals[id_] = cast("R", _struct_copier(type(run))(run))
         return run

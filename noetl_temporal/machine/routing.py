@@ -37,8 +37,14 @@ def fixed_selection(route: Route, boundary: Boundary) -> Selection | None:
     """Return the selection if it is the same for all runs of the step: no arc has a condition or sets anything. Else
     None.
     """
-    arcs = [arc for arc in route.arcs if arc.on in ("any", boundary)]
-    return None if any(arc.when is not None or arc.set for arc in arcs) else select(route, boundary, {})
+    arcs = [arc for arc in route.arcs if arc.on == "any" or arc.on == boundary]
+    for arc in arcs:
+        if arc.when is not None or arc.set:
+            return None
+    if route.mode == "exclusive":
+        del arcs[1:]
+    targets = tuple([arc.to for arc in arcs])
+    return Selection(tuple(arcs), tuple([{"to": target, "matched": True} for target in targets]), (), targets)
 
 
 def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:

@@ -195,7 +195,7 @@ def _call_problems(expected: ExpectedCalls, calls: list[TrialCall], graph: Graph
         )
     for call in matching_calls:
         fields = {"attempts": call.attempts, "config": call.call.config, "input": call.call.input}
-        for key, node in expected.has.items():
+        for key, node in expected.expected_values.items():
             yield from _comparison_problems(f"{_name(call)}: {key}", node, fields[key], place)
 
 

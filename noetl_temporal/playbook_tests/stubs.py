@@ -24,7 +24,7 @@ from noetl_activities.sinks.data import sink_rows
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.playbook_tests import Calls, Stub, StubError, StubResponse
+from noetl_compiler.playbook_tests import CallSelector, Stub, StubError, StubResponse
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -55,7 +55,7 @@ class NoStubError(Exception):
         self.attempt = attempt
 
 
-def is_named(calls: Calls, call: ToolCall) -> bool:
+def is_named(calls: CallSelector, call: ToolCall) -> bool:
     """Whether the call is one of ``calls``."""
     return (
         calls.step.text == call.step

@@ -13,7 +13,7 @@ from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.playbook_tests import Calls, PlaybookTest, Request, Stub, Suite, read_tests
+from noetl_compiler.playbook_tests import CallSelector, PlaybookTest, Request, Stub, Suite, read_tests
 from noetl_compiler.reader import read_file
 from noetl_compiler.syntax import Name
 from noetl_temporal.machine.waits.matching import signals_of
@@ -98,7 +98,7 @@ def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
             yield from _impossible_requests(suite, graph, request)
 
 
-def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnostic]:
+def _unknown_call(suite: Suite, graph: Graph, calls: CallSelector) -> Iterator[Diagnostic]:
     step = graph.steps.get(calls.step.text)
     if step is None:
         yield from _unknown_step(suite, graph, calls.step)

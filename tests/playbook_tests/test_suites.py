@@ -53,7 +53,7 @@ workflow:
         ),
         (
             "tests: [{name: a, stubs: [{step: start, iteration: first}], expect: {}}]",
-            ['1:52: error[NT103]: "iteration" must be a number from 0, not a string'],
+            ['1:52: error[NT103]: "iteration" must be an integer of 0 or more, not a string'],
         ),
         (
             "tests: [{name: a, stubs: [{step: start, http: {status: 200}}], expect: {}}]",

@@ -115,7 +115,7 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
             name = remainder.partition(".")[0]
             if names.binds(use, head):
                 continue
-            if head in WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
+            if head in WORKLOAD and name and (name in nulls or name not in (names.names_below(use, head) or ())):
                 yield name
             elif head not in OUTCOME and not names.knows(use, head):
                 yield head

@@ -64,4 +64,4 @@ def _warn_of_non_boolean(use: TemplateUse, facts: TemplateFacts, report: Report)
 def _span_of_string(text: str, use: TemplateUse, report: Report) -> Span:
     """Return the span of a string constant; if it occurs several times, that of the last one."""
     matches = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
-    return report.places.span(use.template, *matches[-1].span()) if matches else use.template.span
+    return report.locator.span(use.template, *matches[-1].span()) if matches else use.template.span

@@ -64,7 +64,7 @@ def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
     report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _related_to(earlier))
 
 
-def _warn_of_impossible(when: Template, report: Report) -> None:
+def _warn_of_impossible_condition(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
     hint = next(
         filter(None, (nearest(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _OUTCOME_HINT
@@ -92,7 +92,7 @@ class _EarlierRules:
         """Add a rule. Return the span of the earlier rule that makes it unreachable; None if there is none."""
         outcomes = sorted(possible_outcomes(on, when, after_loop=self._after_loop))
         if when is not None and not outcomes and is_impossible(when, after_loop=self._after_loop):
-            _warn_of_impossible(when, self._report)
+            _warn_of_impossible_condition(when, self._report)
         obstacles = [self._obstacle_after(outcome, when) for outcome in outcomes]
         if not self._report.has_error_in(span):
             for outcome in outcomes:

@@ -87,7 +87,7 @@ def warn_of_early_results(
             continue
         if name == reader and use.rendered_at in _AFTER_CALL:
             continue
-        span = report.places.span(use.template, *find_path(use.template.source, path))
+        span = report.locator.span(use.template, *find_path(use.template.source, path))
         message = f'step "{name}" never runs before this one, so it has no result yet'
         related = (Related(order.steps[name].name.span, "the step is here"),)
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
@@ -119,7 +119,7 @@ def _reads_own_result(path: str, use: TemplateUse, names: VisibleNames, order: S
 
 def _warn_of_own_result(path: str, use: TemplateUse, report: Report) -> None:
     head, dot, tail = path.removeprefix("results.").partition(".")
-    span = report.places.span(use.template, *find_path(use.template.source, path))
+    span = report.locator.span(use.template, *find_path(use.template.source, path))
     message = f'"{head}" has no result yet in its own rules'
     report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{tail}")
 

@@ -41,6 +41,6 @@ def check_templates(playbook: Playbook, report: Report) -> None:
 def _report_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """Report NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
-        span = report.places.span(use.template, problem.start, problem.end)
+        span = report.locator.span(use.template, problem.start, problem.end)
         code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX
         report.error(code, span, problem.message, problem.hint)

@@ -53,14 +53,14 @@ def _mode_of(groups: tuple[Group, ...]) -> RouteMode:
 
 
 def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
-    spec = ConstructFields.below(fields, "spec", NEXT_SPEC)
+    spec = ConstructFields.nested(fields, "spec", NEXT_SPEC)
     mode = (spec.choice("mode", ROUTE_MODES) if spec else None) or mode or "exclusive"
     on_no_match = spec.choice("on_no_match", NO_MATCH) if spec else None
     if spec:
-        spec.close()
+        spec.check_keys()
     arcs = (group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
     groups = _with_else_after_failures(tuple(arcs))
-    fields.close()
+    fields.check_keys()
     return Next(fields.span, mode, groups, on_no_match) if groups else None
 
 
@@ -118,7 +118,7 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     when = fields.condition("when")
     then, else_node = fields.node_of("then"), fields.node_of("else")
     shared_input = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
-    fields.close()
+    fields.check_keys()
     if when is None and then is None:
         return (_ElseGroup(_read_targets(else_node, None, shared_input, fields)),)
     targets = _read_targets(then, when, shared_input, fields)
@@ -146,5 +146,5 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assignments = read_assigns(fields, "ctx")
     boundary = fields.choice("on_status", ON_STATUS)
-    fields.close()
+    fields.check_keys()
     return Arc(to, node.span, condition or when, assignments, args, boundary) if to else None

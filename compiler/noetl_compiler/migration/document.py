@@ -13,7 +13,7 @@ from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import DIALECT
 from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
-from noetl_compiler.migration.steps import emit_failure, emit_on_failure, emit_step
+from noetl_compiler.migration.steps import emit_branch_failure, emit_on_failure, emit_step
 from noetl_compiler.migration.tasks import emit_workbook
 from noetl_compiler.migration.values import emit_names
 from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
@@ -76,7 +76,7 @@ def _executor_spec(context: MigrationContext, region: Region) -> MappingNode:
     if playbook.dialect != "v10":
         context.extend(DIALECT, region.span)
     policy = Entries(context, EXECUTOR_POLICY, region, region.span)
-    policy.node("failure", emit_failure(context, region, playbook.failure), at=NOWHERE)
+    policy.node("failure", emit_branch_failure(context, region, playbook.branch_failure), at=NOWHERE)
     entries = Entries(context, EXECUTOR_SPEC, region, region.span)
     entries.node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
     entries.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)

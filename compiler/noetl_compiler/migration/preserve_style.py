@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Span
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.constructs import below
+from noetl_compiler.language.constructs import nested_construct
 from noetl_compiler.language.constructs.playbook import PLAYBOOK
 from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
@@ -91,7 +91,9 @@ class _StylePreserver:
             restored_entry
             for inner_entry in item.entries
             if (
-                restored_entry := self._restored_entry(inner_entry, below(key_declaration) if key_declaration else None)
+                restored_entry := self._restored_entry(
+                    inner_entry, nested_construct(key_declaration) if key_declaration else None
+                )
             )
         )
         return (key, replace(item, entries=inner)) if inner else None
@@ -99,7 +101,7 @@ class _StylePreserver:
 
 def _below(construct: Construct | None, name: str) -> Construct | None:
     key_declaration = construct.by_name.get(name) if construct else None
-    return below(key_declaration) if key_declaration else None
+    return nested_construct(key_declaration) if key_declaration else None
 
 
 def _is_kept(key: Key, name: str, item: Node) -> bool:

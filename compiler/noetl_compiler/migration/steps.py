@@ -18,7 +18,7 @@ from noetl_compiler.migration.values import emit_assigns, emit_names
 from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.syntax import OnFailure, Step
 
-__all__ = ["emit_failure", "emit_on_failure", "emit_step"]
+__all__ = ["emit_branch_failure", "emit_on_failure", "emit_step"]
 
 
 def emit_step(context: MigrationContext, step: Step) -> MappingNode:
@@ -42,7 +42,7 @@ def _spec(context: MigrationContext, region: Region, step: Step) -> MappingNode 
     entries = Entries(context, STEP_SPEC, region, step.span)
     entries.plain("join", step.join)
     entries.timeout(step.timeout)
-    entries.node("end_loop", scalar(step.ends.text, step.ends.span) if step.ends else None)
+    entries.node("end_loop", scalar(step.ended_loop.text, step.ended_loop.span) if step.ended_loop else None)
     entries.value("returns", step.result, "result")
     entries.node("sink", emit_sinks(context, region, step.sinks), "save")
     entries.node("enter", emit_enter(context, region, step.enter))
@@ -53,7 +53,7 @@ def _spec(context: MigrationContext, region: Region, step: Step) -> MappingNode 
 def _policy(context: MigrationContext, region: Region, step: Step) -> MappingNode | None:
     entries = Entries(context, STEP_POLICY, region, step.span)
     entries.node("admit", emit_admission(region, step.admit))
-    entries.node("failure", emit_failure(context, region, step.failure), at=NOWHERE)
+    entries.node("failure", emit_branch_failure(context, region, step.branch_failure), at=NOWHERE)
     return unless_empty(entries.mapping())
 
 
@@ -70,7 +70,7 @@ def emit_on_failure(
     return entries.mapping(on_failure.span)
 
 
-def emit_failure(context: MigrationContext, region: Region, failure: BranchFailure | None) -> MappingNode | None:
+def emit_branch_failure(context: MigrationContext, region: Region, failure: BranchFailure | None) -> MappingNode | None:
     """Return ``policy.failure``, how an unhandled failure affects other branches; None for the default."""
     entries = Entries(context, FAILURE_MODE, region, region.span)
     entries.plain("mode", failure, at=NOWHERE)

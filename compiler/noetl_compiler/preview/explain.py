@@ -8,7 +8,7 @@ from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.guarantees import call_guarantee, rows_guarantee
-from noetl_compiler.language.names import PASSED
+from noetl_compiler.language.names import PASSED_ROOT
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import can_fall_to_final
@@ -249,7 +249,7 @@ def _call(task: Task, tools: Tools) -> Iterator[Line]:
 
 def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
     for assign in assigns:
-        if assign.target.startswith(PASSED):
+        if assign.target.startswith(PASSED_ROOT):
             yield from (f"passes {name} = {_value_text(value)}" for name, value in mapping_of(assign.value).items())
         else:
             yield assign_in_words(assign).replace(" ", "s ", 1)
@@ -258,6 +258,6 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
 def _value_text(value: Json) -> str:
     """Return a value in words; an internal name of the compiler is replaced by its meaning."""
     paths_read = paths(value) if isinstance(value, str) else ()
-    if PASSED.rstrip(".") in paths_read:
+    if PASSED_ROOT.rstrip(".") in paths_read:
         return "the value that the incoming edge passes"
     return value_text(value)

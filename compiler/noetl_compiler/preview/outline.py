@@ -108,7 +108,7 @@ def _task(task: Task, tools: Tools) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
     guard_text = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
     guarantee = call_guarantee(task, tools)
-    kind = f"{task.kind}, {guarantee.word}" if guarantee else task.kind
+    kind = f"{task.kind}, {guarantee.how_often}" if guarantee else task.kind
     line = Line(f"{task.label} [{kind}]{queue} {summarise_call(task)}".rstrip() + guard_text)
     if task.timeout and (limit := limit_in_words(task.timeout)):
         line.below.append(Line(limit))
@@ -123,7 +123,7 @@ def _task(task: Task, tools: Tools) -> Line:
 
 def _sink(sink: Sink) -> Line:
     guarantee = rows_guarantee(sink)
-    return Line(f"{sink_in_words(sink)}{f', rows {guarantee.word}' if guarantee else ''}")
+    return Line(f"{sink_in_words(sink)}{f', rows {guarantee.how_often}' if guarantee else ''}")
 
 
 def _rules(policy: Policy) -> list[Line]:

@@ -21,7 +21,7 @@ from noetl_compiler.graph import (
     Value,
 )
 from noetl_compiler.language import defaults
-from noetl_compiler.language.names import PASSED
+from noetl_compiler.language.names import PASSED_ROOT
 from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import mapping_of
@@ -101,8 +101,10 @@ def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
     """Return text such as ``set a, b`` for the names that an edge sets, and ``pass c`` for the arguments that it
     passes.
     """
-    names = [assign.target for assign in assigns if not assign.target.startswith(PASSED)]
-    passed_names = [name for assign in assigns if assign.target.startswith(PASSED) for name in mapping_of(assign.value)]
+    names = [assign.target for assign in assigns if not assign.target.startswith(PASSED_ROOT)]
+    passed_names = [
+        name for assign in assigns if assign.target.startswith(PASSED_ROOT) for name in mapping_of(assign.value)
+    ]
     return [
         f"{verb} {', '.join(assigned_names)}"
         for verb, assigned_names in (("set", names), ("pass", passed_names))

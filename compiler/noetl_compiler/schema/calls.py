@@ -80,7 +80,7 @@ class Calls(msgspec.Struct, frozen=True):
         model = self._model(kind, name, head, ())
         names = words(*dict.fromkeys((*model.names, *_SPEC_WORDS)))
         spec = _SPEC if model.open else {"allOf": [_SPEC], "propertyNames": names}
-        return replace(model, properties=(*head, _settings_property(spec)), inside=("spec", *model.inside))
+        return replace(model, properties=(*head, _settings_property(spec)), needs_below=("spec", *model.needs_below))
 
     def _model(self, kind: str, name: str, properties: tuple[Property, ...], included: tuple[Model, ...]) -> Model:
         tool = self.kinds.tool(kind)
@@ -90,7 +90,7 @@ class Calls(msgspec.Struct, frozen=True):
             properties,
             included=(*included, CALL, self.fields(kind)),
             needs=_required_groups(tool),
-            inside=INPUT.names if self.binds and tool.bound_fields else (),
+            needs_below=INPUT.names if self.binds and tool.bound_fields else (),
             open=tool.fields is None,
         )
 

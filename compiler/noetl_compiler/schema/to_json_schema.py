@@ -82,7 +82,7 @@ def _mapping(model: Model, usual: Collection[str]) -> Schema:
 
 def _need_schema(group: tuple[str, ...], model: Model) -> Schema:
     present: list[Json] = [{"required": [key]} for key in group]
-    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in model.inside]
+    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in model.needs_below]
     return {"anyOf": [*present, *within]}
 
 

@@ -15,11 +15,19 @@ from jinja2.parser import Parser
 
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.source import SourceFile, expression_ranges
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["Role", "TemplatePlaces", "explain_syntax_error", "find_path", "find_word", "locate_syntax_error", "scalars"]
+__all__ = [
+    "Role",
+    "TemplateLocator",
+    "explain_syntax_error",
+    "find_path",
+    "find_word",
+    "locate_syntax_error",
+    "scalars",
+]
 
 Role: TypeAlias = Literal["filter", "test", "call", "method", "attribute", "named"]
 
@@ -158,7 +166,7 @@ def _line_start(source: str, line: int) -> int:
 _BRACES = "{{ "
 
 
-class TemplatePlaces:
+class TemplateLocator:
     """Maps offsets in the templates of a document to spans of its source."""
 
     def __init__(self, source: SourceFile, root: Node | None) -> None:

@@ -214,7 +214,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 def _is_view(obj: Any) -> bool:
-    return type(obj) is dict or isinstance(obj, Mapping) or hasattr(obj, "materialise")
+    return type(obj) is dict or hasattr(obj, "materialise") or isinstance(obj, Mapping)
 
 
 def _charge_method(budget: RenderBudget, method: types.BuiltinMethodType, args: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -142,11 +142,14 @@ def _iteration_names(
     """
     element = chunk.step.loop.element if chunk.step.loop else "item"
     item = chunk.items[index - chunk.first] if chunk.claims is None else row
-    position = LazyNames(partial(_position_names, chunk, index))
-    underscored = LazyNames(lambda: {f"_{name}": value for name, value in position.items()})
+    position = _position_names(chunk, index)
+    iter_names = {f"_{name}": value for name, value in position.items()}
+    iter_names |= position
+    iter_names[element] = item
+    iter_names |= set_names
     names: dict[str, Any] = {
         element: item,
-        "iter": Chain({element: item, **set_names}, position, underscored, chunk.scope.get("iter") or {}),
+        "iter": Chain(iter_names, chunk.scope.get("iter") or {}),
         "loop": Beside(position, lambda: chunk.scope.get("loop") or {}),
         "_loop": position,
         "_index": index,

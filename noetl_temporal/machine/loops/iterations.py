@@ -92,7 +92,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return state.stop is None and not state.is_closed and state.next < len(self.input.items)
 
     def _may_start(self) -> bool:
-        return not (self.state.holding or self.is_paused or self.budget.is_spent())
+        return not (self.state.holding or self.state.pause is not None or self.budget.is_spent())
 
     def _is_waiting_for_budget(self) -> bool:
         state = self.state

@@ -240,8 +240,9 @@ def _defer_failures(execution: Execution, step: Step, failures: FailureLog) -> N
 def add_deferred_failures(execution: Execution) -> None:
     """At the end of the run, add the failures of loops over steps whose end was not reached, as unhandled."""
     for record in execution.state.records.values():
-        failures, record.failures = record.failures, FailureLog()
-        _add_failures(execution, failures, handled=False)
+        if record.failures.counts:
+            failures, record.failures = record.failures, FailureLog()
+            _add_failures(execution, failures, handled=False)
 
 
 def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:

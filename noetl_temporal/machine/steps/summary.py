@@ -65,18 +65,19 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
     """
     records = {name: tally_of(record) for name, record in execution.state.records.items()}
     tallies = add_tallies(execution.state.inside, records)
-    return {
-        name: {
-            "status": tallies[name].status,
-            **({"reused": True} if tallies[name].reused else {}),
-            "attempts": tallies[name].attempts,
-            "retries": tallies[name].retries,
-            **({"iterations": dict(tallies[name].iterations)} if tallies[name].iterations else {}),
-            "duration_seconds": tallies[name].spent.seconds,
-        }
-        for name in execution.graph.steps
-        if name in tallies and not execution.graph.steps[name].is_synthetic
-    }
+    steps = execution.graph.steps
+    return {name: _summary_of(tallies[name]) for name in steps if name in tallies and not steps[name].is_synthetic}
+
+
+def _summary_of(tally: StepTally) -> dict[str, Json]:
+    summary: dict[str, Json] = {"status": tally.status}
+    if tally.reused:
+        summary["reused"] = True
+    summary["attempts"], summary["retries"] = tally.attempts, tally.retries
+    if tally.iterations:
+        summary["iterations"] = dict(tally.iterations)
+    summary["duration_seconds"] = tally.spent.seconds
+    return summary
 
 
 def tally_of(record: StepRecord) -> StepTally:

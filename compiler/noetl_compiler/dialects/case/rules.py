@@ -98,7 +98,7 @@ def _read_entry(node: Node, subject: Subject, context: ParseContext, labels: set
     is_else = isinstance(when_node, ScalarNode) and when_node.text.strip().lower() == "else"
     when = None if is_else else condition(when_node, context.report)
     then, else_node = fields.node_of("then"), fields.node_of("else")
-    fields.close()
+    fields.check_keys()
     if then is None and (else_node is None or when_node is not None):
         fields.report_missing("then")
     if isinstance(else_node, MappingNode) and len(else_node.entries) == 1:

@@ -73,8 +73,8 @@ def _loops_with_read_results(playbook: Playbook) -> frozenset[str]:
 
 
 def _is_result_of_end(use: TemplateUse, loop: str) -> bool:
-    ends = use.step.ends if use.step is not None else None
-    return use.rendered_at is RenderedAt.AFTER and ends is not None and ends.text == loop
+    ended_loop = use.step.ended_loop if use.step is not None else None
+    return use.rendered_at is RenderedAt.AFTER and ended_loop is not None and ended_loop.text == loop
 
 
 def _with_arguments_in_ctx(step: Step, names: frozenset[str]) -> Step:
