@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import nearest_name
+from noetl_compiler.graph import Json
 from noetl_compiler.language.names import PREVIOUS_OUTCOME
 from noetl_compiler.language.tool_results import DECISION
 from noetl_compiler.report import Report
@@ -29,13 +32,13 @@ def warn_of_misspelt_decisions(use: TemplateUse, facts: TemplateFacts, names: Vi
         if task is None:
             continue
         known_names = DECISION.keys()
-        form = mapping_of(task.config).get(_FORM)
+        form: Json = mapping_of(task.config).get(_FORM)
         if parts[depth : depth + 1] == [_FORM] and isinstance(form, dict):
-            known_names, depth = form.keys(), depth + 1
+            known_names, depth = cast("dict[str, Json]", form).keys(), depth + 1
         name = next(iter(parts[depth:]), "")
         if name and name not in known_names and (hint := nearest_name(name, known_names)):
             misspelt_path = ".".join(parts[: depth + 1])
-            span = report.places.span(use.template, *find_path(use.template.source, misspelt_path))
+            span = report.locator.span(use.template, *find_path(use.template.source, misspelt_path))
             report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 
 

@@ -26,10 +26,9 @@ def emit_next(context: MigrationContext, step: Region, route: Next) -> MappingNo
     region = context.origins.region(route.span, step)
     has_several_arcs = sum(len(group) for group in route.groups) > 1
     mode = route.mode if has_several_arcs else "exclusive"
-    if region.entry("arcs") and mode == "exclusive":
-        mode = None
+    is_default = region.entry("arcs") is not None and mode == "exclusive"
     spec = Entries(context, NEXT_SPEC, region, route.span)
-    spec.plain("mode", mode)
+    spec.plain("mode", None if is_default else mode)
     spec.plain("on_no_match", route.on_no_match)
     groups = _split(route) if route.mode == "inclusive" else route.groups
     arcs = tuple(_group(context, region, group) for group in groups)
