@@ -17,7 +17,7 @@ import msgspec
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
 from noetl_activities.once import LedgerOutcome
-from noetl_activities.sinks import Entry, Sinks, Stored
+from noetl_activities.sinks import Entry, Sinks, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.language.sinks import CALLS
@@ -108,7 +108,7 @@ class CallSinks:
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
         outcome = msgspec.json.decode(text, type=LedgerOutcome)
-        self._log.add_unrecorded_attempts(outcome.used)
+        self._log.add_unrecorded_attempts(outcome.used_attempts)
         return cast("PlainOutcome", outcome.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class CallSinks:
 
     async def _store(
         self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, entry_json: str | None
-    ) -> Stored | None:
+    ) -> StoreResult | None:
         """Perform one sink; None if its guard is false."""
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
@@ -174,7 +174,7 @@ def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
     return result
 
 
-def _success_record(sink: SinkCall, start: int, end: int, stored_rows: Stored) -> SinkRecord:
+def _success_record(sink: SinkCall, start: int, end: int, stored_rows: StoreResult) -> SinkRecord:
     return SinkRecord(
         kind=sink.kind,
         key=sink.key,

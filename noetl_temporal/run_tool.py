@@ -281,7 +281,7 @@ class Attempt:
 
     def _adopt(self, result: OnceResult) -> _CallResult:
         """Use an outcome of the tool, and record the attempts that it counts."""
-        self.log.add_unrecorded_attempts(result.used)
+        self.log.add_unrecorded_attempts(result.used_attempts)
         return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
     def _ledger_slot(self) -> LedgerSlot:

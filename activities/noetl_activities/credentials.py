@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from noetl_activities.credential_fields import foreign_type_problem
+from noetl_activities.credential_fields import foreign_type_error
 from noetl_activities.credential_shape import credential_fields
 from noetl_activities.credentials_file import read_credentials, unreadable_file
 from noetl_activities.errors import ConfigError, CredentialError
@@ -50,9 +50,9 @@ class CredentialSource:
         """Return the credential with this name. ``for_tools``: its type must be known. Raises CredentialError."""
         credential = self._from_file().get(name)
         if credential is not None:
-            problem = foreign_type_problem(credential) if for_tools else None
-            if problem:
-                raise CredentialError(f"the credential {name!r} of {self._file} {problem}")
+            error_text = foreign_type_error(credential) if for_tools else None
+            if error_text:
+                raise CredentialError(f"the credential {name!r} of {self._file} {error_text}")
             return credential
         variable = CREDENTIAL_PREFIX + re.sub(r"\W", "_", name).upper()
         if variable not in self.environment:

@@ -23,9 +23,9 @@ from noetl_compiler.language.words import SINK_MODES
 
 __all__ = ["TransferCall", "TransferEnd", "transfer_call"]
 
-_MAX_BATCH = 100_000
+_MAX_BATCH_ROWS = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
-_NOT_OF_THE_TOOL = frozenset({*KIND_KEYS, *SIDE_AUTH_KEYS, "mode"})
+_TRANSFER_KEYS = frozenset({*KIND_KEYS, *SIDE_AUTH_KEYS, "mode"})
 
 
 class TransferEnd(NamedTuple):
@@ -81,7 +81,7 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
     credential: Json = next((fields[key] for key in SIDE_AUTH_KEYS if fields.get(key)), None) or _task_credential(
         name, kind, auth
     )
-    config = {key: value for key, value in fields.items() if key not in _NOT_OF_THE_TOOL}
+    config = {key: value for key, value in fields.items() if key not in _TRANSFER_KEYS}
     return TransferEnd(kind, config, _type_from_tool(credential))
 
 
@@ -109,6 +109,6 @@ def _batch_size(value: Json) -> int:
         size = int(value or DEFAULT_CHUNK)
     except (TypeError, ValueError):
         size = 0
-    if not 1 <= size <= _MAX_BATCH:
-        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH:,}")
+    if not 1 <= size <= _MAX_BATCH_ROWS:
+        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH_ROWS:,}")
     return size

@@ -222,7 +222,7 @@ def _with_rendered(data: Json, rendered_parts: dict[str, Json]) -> Json:
     for pointer, value in rendered_parts.items():
         *parents, token = tokens_of(pointer)
         container = _copy_at(tuple(parents), copies)
-        container[int(token) if isinstance(container, list) else token] = value
+        container[_key_in(container, token)] = value
     return copies[()]
 
 
@@ -230,6 +230,10 @@ def _copy_at(tokens: tuple[str, ...], copies: dict[tuple[str, ...], Json]) -> Js
     """Return a copy of the container at the tokens of a pointer, made once."""
     if tokens not in copies:
         container = _copy_at(tokens[:-1], copies)
-        key = int(tokens[-1]) if isinstance(container, list) else tokens[-1]
+        key = _key_in(container, tokens[-1])
         copies[tokens] = container[key] = container[key].copy()
     return copies[tokens]
+
+
+def _key_in(container: Json, token: str) -> int | str:
+    return int(token) if isinstance(container, list) else token

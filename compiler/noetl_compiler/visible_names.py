@@ -38,7 +38,7 @@ from noetl_compiler.language.tools import APPROVAL
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import entry_of, final_of, passed_by_arcs, set_by_step, set_by_task
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = [

@@ -185,7 +185,7 @@ class _Attempt:
         self._is_restored = False
         self.frame.trace.turns.append(turn)
         turn.commands = feed(fact)
-        turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent()
+        turn.has_work_left, turn.is_budget_spent = machine.has_work, machine.budget.is_spent()
         self.frame.digests.append(machine.digest)
         self._check_late_calls(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands

@@ -95,7 +95,7 @@ def test_command(
         return results
 
     if watch:
-        repeat_on_change(lambda: _files(run()), lambda: suite_files(test_paths))
+        repeat_on_change(lambda: _watched_files(run()), lambda: suite_files(test_paths))
     sys.exit(_exit_status(run()))
 
 
@@ -130,7 +130,7 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> TestedSuites:
     return results
 
 
-def _files(results: TestedSuites) -> set[Path]:
+def _watched_files(results: TestedSuites) -> set[Path]:
     """Return the tests and their playbooks, as far as these are known."""
     playbooks = {suite.graph.source.file for suite, _ in results if suite.graph is not None}
     invalid_files = {result.source.file for suite, _ in results for result in suite.invalid_files}

@@ -19,7 +19,7 @@ from noetl_activities.http_exchange import HttpResponse
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.rows import sql_result, statement_result
-from noetl_activities.sinks import Entry, Stored
+from noetl_activities.sinks import Entry, StoreResult
 from noetl_activities.sinks.data import sink_rows
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
@@ -231,7 +231,7 @@ class _Sinks:
         result: Json,
         auth: Json,
         context: ToolContext,
-    ) -> Stored:
+    ) -> StoreResult:
         """Keep the rows."""
         del mode, entry, auth, context
         if self._error is not None:
@@ -239,7 +239,7 @@ class _Sinks:
         place = str(config.get("table") or config.get("statement") or kind)
         rows = cast("list[Any]", sink_rows(config, result))
         self._stored.setdefault(place, []).extend(rows)
-        return Stored(len(rows), place, is_in_ledger=True)
+        return StoreResult(len(rows), place, is_in_ledger=True)
 
     async def find(
         self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext

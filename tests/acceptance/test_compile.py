@@ -28,7 +28,7 @@ ETL = str(EXAMPLES / "etl.yaml")
         ("html", "<!doctype html>"),
     ],
 )
-def test_each_format(bare: Site, form: str, begins: str) -> None:
+def test_compile_writes_each_format(bare: Site, form: str, begins: str) -> None:
     done = bare.noetl("compile", ETL, "--format", form)
     assert done.returncode == 0
     assert done.stdout.startswith(begins)

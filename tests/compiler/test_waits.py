@@ -63,7 +63,9 @@ def test_a_timeout_is_the_first_route_of_its_step() -> None:
         ({"required": ["a"]}, {}, "data lacks 'a'"),
     ],
 )
-def test_payloads(schema: dict[str, Any], value: Any, why: str | None) -> None:
+def test_a_payload_that_does_not_match_its_schema_is_refused(
+    schema: dict[str, Any], value: Any, why: str | None
+) -> None:
     assert schema_error(schema) is None
     assert payload_error(value, schema) == why
 

@@ -10,7 +10,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import TemplateFacts
-from noetl_compiler.templating.template_sites import TemplateUse
+from noetl_compiler.templating.template_uses import TemplateUse
 
 __all__ = ["warn_of_wrong_condition"]
 

@@ -13,7 +13,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import TemplateUse
+from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
 

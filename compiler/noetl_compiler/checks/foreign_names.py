@@ -11,7 +11,7 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import TemplateUse
+from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["warn_of_foreign_names"]

@@ -14,7 +14,7 @@ from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.secret_uses import misused_secret, reads_secret
-from noetl_compiler.templating.template_sites import TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import TemplateUse, template_uses
 from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
 

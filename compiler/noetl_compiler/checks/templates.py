@@ -13,7 +13,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import called_tasks
 from noetl_compiler.templating.check import TemplateFacts, examine
-from noetl_compiler.templating.template_sites import TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import TemplateUse, template_uses
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_templates"]

@@ -24,7 +24,7 @@ from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, Rout
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["ROUTE_KEYS", "read_next"]
@@ -72,7 +72,9 @@ class _ElseGroup(tuple[Arc, ...]):
 
 def _with_else_after_failures(groups: tuple[Group, ...]) -> tuple[Group, ...]:
     """Make an ``else`` match failures too if the condition of another route reads the outcome (semantics.md 34)."""
-    reads_outcome = any(arc.when is not None and boundary(arc.when) == "any" for group in groups for arc in group)
+    reads_outcome = any(
+        arc.when is not None and default_on_status(arc.when) == "any" for group in groups for arc in group
+    )
     return tuple(
         tuple(replace(arc, on=arc.on or "any") for arc in group)
         if reads_outcome and isinstance(group, _ElseGroup)

@@ -16,7 +16,7 @@ from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import passed_expression, passed_target
 from noetl_compiler.syntax_queries import routes_of
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["RouteLowering", "passed_names", "routers_of"]
@@ -73,13 +73,13 @@ class RouteLowering(msgspec.Struct, frozen=True):
         """
         assignments = tuple(assign for arc in group for assign in (*arc.set, *_passed_args(arc)))
         first = group[0]
-        on = first.on or boundary(first.when)
+        on = first.on or default_on_status(first.when)
         return Arc(name, first.span, on, first.when, assignments)
 
     def _lower_arc(self, arc: syntax.Arc) -> Arc:
         to = self.last_step if arc.to.text == self.loop_end else arc.to.text
         assignments = (*arc.set, *_passed_args(arc))
-        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assignments)
+        return Arc(to, arc.span, arc.on or default_on_status(arc.when), arc.when, assignments)
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:

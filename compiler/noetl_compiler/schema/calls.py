@@ -52,10 +52,10 @@ _SPEC_WORDS = tuple(key.name for key in tables.TASK_SPEC.keys if key.name not in
 class Calls(msgspec.Struct, frozen=True):
     """The form of calls in a dialect, and their ``kinds``.
 
-    ``binds``: required fields of a tool may be among the names that are bound for the call.
+    ``may_bind_fields``: required fields of a tool may be among the names that are bound for the call.
     """
 
-    binds: bool = False
+    may_bind_fields: bool = False
     kinds: ToolKinds = KNOWN_KINDS
 
     def fields(self, kind: str) -> Model:
@@ -90,7 +90,7 @@ class Calls(msgspec.Struct, frozen=True):
             properties,
             included=(*included, CALL, self.fields(kind)),
             needs=_required_groups(tool),
-            needs_below=INPUT.names if self.binds and tool.bound_fields else (),
+            needs_below=INPUT.names if self.may_bind_fields and tool.bound_fields else (),
             open=tool.fields is None,
         )
 

@@ -17,5 +17,5 @@ def schema_of_tests() -> Schema:
         "$id": "https://noetl.io/schema/playbook-test.json",
         "title": "Tests of a NoETL playbook",
         "$ref": f"#/definitions/{TEST_FILE.name}",
-        "definitions": definitions(tuple(model_of(construct) for construct in TESTS), usual=()),
+        "definitions": definitions(tuple(model_of(construct) for construct in TESTS), accepted_older_names=()),
     }

@@ -29,7 +29,7 @@ from noetl_compiler.language.names import CALL_NAMES
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.templating.truth import string_constants
 
 __all__ = ["CaseRule", "Subject", "read_rules"]
@@ -146,7 +146,7 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], cont
             for other_rule in _rules_of_entry(other, subject, [], context)
         ]
         phase: Phase = "end" if other_rules and all(other_rule.phase == "end" for other_rule in other_rules) else "call"
-        reads_outcome = any(boundary(other.when) == "any" for other in entries if other.when is not None)
+        reads_outcome = any(default_on_status(other.when) == "any" for other in entries if other.when is not None)
         return [replace(rule, phase=phase, boundaries=("ok", "error") if reads_outcome else rule.boundaries)]
     if events & {"call.done", "call.error", "loop.item"}:
         return [rule]

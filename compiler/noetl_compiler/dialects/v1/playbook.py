@@ -26,7 +26,7 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse, template_uses
 from noetl_compiler.value_merge import mapping_of, overlay, select_names, without_names
 
 __all__ = ["convert_playbook"]
