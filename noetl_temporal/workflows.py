@@ -35,7 +35,7 @@ from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
 from noetl_temporal.machine.facts import (
     Answered,
     Decided,
-    Resumed,
+    Restored,
     Signalled,
     Started,
     WaitClosed,
@@ -114,7 +114,7 @@ class PlaybookWorkflow(ControlledWorkflow):
             run_input = with_execution_id(run_input)
             _upsert([EXECUTION_ID.value_set(run_input.execution_id)])
         start = Started(now(), run_input.payload, run_input.return_step, run_input.rerun, run_input.kept)
-        self._host.feed(start if run_input.state is None else Resumed(now()))
+        self._host.feed(start if run_input.state is None else Restored(now()))
         finish = await self._host.drive()
         if finish is None:
             state = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
@@ -265,7 +265,7 @@ class LoopWorkflow:
     @workflow.run
     async def run(self, loop_run: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
         """Run the chunk. The workflow succeeds even if iterations fail; their outcomes are in the report."""
-        self._host.feed(Started(now()) if loop_run.state is None else Resumed(now()))
+        self._host.feed(Started(now()) if loop_run.state is None else Restored(now()))
         finish = await self._host.drive()
         if finish is None or self._machine.report is None:
             state = {"machine": self._machine.snapshot()}

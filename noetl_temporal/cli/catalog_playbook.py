@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.playbook import Playbook
+from noetl_temporal.cli.findings import credential_spans, show_findings
+from noetl_temporal.cli.playbook import NOTHING_STARTED, Playbook
 from noetl_temporal.environment import NO_CATALOG, dsn_from_environment
 from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgumentError
 
@@ -23,14 +23,41 @@ if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_compiler import Result
     from noetl_temporal.catalog_store import CatalogEntry
 
-__all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered"]
-
-_NOTHING_STARTED = "nothing was started"
+__all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered", "refuse_path_without_version"]
 
 
 def is_registered(file: Path) -> bool:
-    """Whether an argument names a version of the catalog, and not a file."""
+    """Whether an argument is a version of the catalog rather than a file."""
     return "@" in str(file) and not os.path.exists(file)  # noqa: PTH110 - False, too, for strings that cannot be a path
+
+
+def refuse_path_without_version(argument: Path, command: str) -> None:
+    """Raise NotStartedError if ``argument`` names no file, but is the path of a registered playbook."""
+    path = str(argument)
+    if path == "-" or not path.isprintable() or os.path.exists(argument):  # noqa: PTH110 - as in is_registered
+        return
+    newest = _newest_version(path)
+    if newest is not None:
+        raise NotStartedError(
+            f"there is no file {path!r}, but a registered playbook has this path; to run its newest version: "
+            f"noetl {command} {path}@{newest}. Nothing was started"
+        )
+
+
+def _newest_version(path: str) -> int | None:
+    """Return the newest version of a registered path; None if there is none, or no catalog that can be read."""
+    try:
+        running_deployment()
+    except StackError:
+        return None
+    from noetl_temporal.catalog_store import list_versions
+    from noetl_temporal.deployment import DeploymentError
+
+    try:
+        versions = asyncio.run(list_versions(catalog_dsn(), path))
+    except (StackError, DeploymentError):
+        return None
+    return versions[0].version if versions else None
 
 
 def catalog_dsn() -> str:
@@ -56,7 +83,7 @@ def read_registered(name: str, request: Mapping[str, Json], credentials: Path | 
     dsn = catalog_dsn()
     playbook, problems = asyncio.run(_read(dsn, name, request, credentials))
     for result in problems:
-        show_findings(result, _NOTHING_STARTED)
+        show_findings(result, NOTHING_STARTED)
     if playbook is None:
         sys.exit(WRONG)
     return playbook
@@ -75,10 +102,7 @@ async def _read(
     calls, problems = await pin_called_playbooks(dsn, entry, result.graph)
     if problems:
         return None, problems
-    credential_spans = tuple(
-        diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT
-    )
-    return Playbook(result.graph, entry.content, credential_spans, calls), (result,)
+    return Playbook(result.graph, entry.content, credential_spans(result), calls), (result,)
 
 
 async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:

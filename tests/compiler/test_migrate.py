@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph
-from noetl_compiler.migration import Migration, migrate, without_places
+from noetl_compiler.migration import Migration, migrate, without_spans
 from noetl_compiler.nodes import to_json
 from noetl_compiler.reader import read
 from noetl_compiler.schema import json_schema
@@ -35,7 +35,7 @@ def migrate_text(text: str) -> Migration:
 def graph_of(text: str) -> Graph:
     graph = compile_text(text).graph
     assert graph is not None
-    return without_places(graph)
+    return without_spans(graph)
 
 
 def unmigrated_files() -> list[Path]:
@@ -107,6 +107,41 @@ def test_the_version_of_today_stays_as_it_was_written(versions: str, kept_text: 
     text = migrate_text(f"apiVersion: {versions}\nkind: Playbook\nmetadata: {{name: x}}\nworkflow: {steps}\n").text
     assert text is not None
     assert text.startswith(f"apiVersion: {kept_text}\n")
+
+
+def test_defaults_are_not_added_to_a_playbook_in_v10() -> None:
+    text = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: x}
+
+workflow:
+  - step: start
+    tool:
+      kind: http
+      url: https://api.example.com
+      spec:
+        policy:
+          on_unmatched: fail
+          rules:
+            - when: "{{ output.error.retryable }}"
+              then: {do: retry, delay: 1}
+    next:
+      arcs:
+        - {step: end, when: "{{ output.data.ready }}"}
+        - {step: wait}
+
+  - step: wait
+    tool: {kind: noop}
+
+  - step: end
+    tool: {kind: noop}
+"""
+    assert migrate_text(text).text == text
+    explicit = text.replace("{do: retry,", "{do: retry, attempts: 3,").replace(
+        "      arcs", "      spec: {mode: exclusive}\n      arcs"
+    )
+    assert migrate_text(explicit).text == explicit
 
 
 def test_a_credential_is_not_taken_for_an_alias_of_what_it_holds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.checks.conditions import warn_of_wrong_condition
+from noetl_compiler.checks.decision_fields import warn_of_misspelt_decisions
 from noetl_compiler.checks.early_results import StepOrder, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.hidden_names import HiddenNames
@@ -12,7 +13,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import called_tasks
 from noetl_compiler.templating.check import TemplateFacts, examine
-from noetl_compiler.templating.template_sites import TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import TemplateUse, template_uses
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_templates"]
@@ -30,6 +31,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         _report_problems(use, facts, report)
         if use.step is not None or use.task is None or use.task.label.text in tasks_with_calls:  # else nothing is bound
             warn_of_undefined_names(use, facts, names, report)
+            warn_of_misspelt_decisions(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
         hidden_names.warn(use, facts, report)
@@ -39,6 +41,6 @@ def check_templates(playbook: Playbook, report: Report) -> None:
 def _report_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """Report NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
-        span = report.places.span(use.template, problem.start, problem.end)
+        span = report.locator.span(use.template, problem.start, problem.end)
         code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX
         report.error(code, span, problem.message, problem.hint)

@@ -107,10 +107,11 @@ class TaskExecutions:
             self._wait(task_wait(host, plan, state, rendered))
             return
         call = tool_call(host, plan, state, id_, rendered, names)
-        state.answer = breaker.refusal(host, state, plan, call.id, names)
-        if state.answer is not None:
-            self._move("answered")
-            return
+        if plan.circuit is not None:
+            state.answer = breaker.refusal(host, state, plan, plan.circuit, call.id, names)
+            if state.answer is not None:
+                self._move("answered")
+                return
         self._move("call")
         state.pending = call.id
         host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
