@@ -10,7 +10,8 @@ from typing import Any
 
 import asyncpg
 import pytest
-from temporalio.client import WorkflowHistory
+from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus, WorkflowHistory
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
@@ -44,6 +45,14 @@ workflow:
   - step: start
     tool: {kind: noop, input: {n: "READ"}}
 """
+TWO_STEPS = (
+    CALLEE.replace("READ", "{{ rows[1].n }}")
+    + """\
+    next: {arcs: [{step: next}]}
+  - step: next
+    tool: {kind: noop, input: {n: "READ"}}
+"""
+)
 READS = {
     "nothing": ("done", "done"),
     "the list": ("{{ workload.rows | length }} {{ rows[49].n }} {{ payload.rows[1].text }}", f"50 49 {'x' * 20}"),
@@ -77,16 +86,21 @@ async def serving_client(servers: Addresses, rows: list[Any] = ROWS) -> AsyncGen
 
 
 async def submit(
-    client: NoetlClient, read: str = "done", workload: str = "{}", text: str = CALLER, input_: str = INPUT
+    client: NoetlClient,
+    read: str = "done",
+    workload: str = "{}",
+    text: str = CALLER,
+    input_: str = INPUT,
+    callee: str = CALLEE,
 ) -> RunHandle:
     graph = caller(text.replace("INPUT", input_).replace("PATH", "tests/callee"))
-    callee = book("tests/callee", CALLEE.replace("WORKLOAD", workload).replace("READ", read))
-    return await client.submit(graph, {}, playbooks={"tests/callee": callee})
+    called_graph = book("tests/callee", callee.replace("WORKLOAD", workload).replace("READ", read))
+    return await client.submit(graph, {}, playbooks={"tests/callee": called_graph})
 
 
 async def callee_of(client: NoetlClient, handle: RunHandle) -> str:
-    [called_run] = await children(client, handle)
-    return str(called_run.id)
+    [workflow_id] = {run.id for run in await children(client, handle)}
+    return str(workflow_id)
 
 
 async def history_of(client: NoetlClient, workflow_id: str) -> WorkflowHistory:
@@ -170,6 +184,73 @@ async def test_a_path_that_reads_the_input_loads_it(servers: Addresses) -> None:
         handle = await submit(client, "{{ rows | length }}", text=text)
         assert (await handle.result()).result == 50
         assert loads_in(await handle.workflow.fetch_history()) == 1
+
+
+async def test_each_item_of_a_stored_list_is_passed_on_without_loading_the_list(servers: Addresses) -> None:
+    loop = """\
+  - step: load
+    tool: {kind: duckdb, query: SELECT 1}
+    next: {arcs: [{step: call}]}
+  - step: call
+    loop: {in: "{{ load.rows }}", iterator: row, spec: {mode: parallel, max_in_flight: 8}}
+    tool: {kind: playbook, path: PATH, input: {row: "{{ row }}"}}
+"""
+    async with serving_client(servers, ROWS) as client:
+        handle = await submit(client, "{{ row.n }}", "{row: null}", loop)
+        report = await handle.result()
+        assert report.result["results"] == list(range(50))
+        assert loads_in(await handle.workflow.fetch_history()) == 0
+
+
+async def test_a_called_run_that_continues_as_new_keeps_the_references(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 12)
+    async with serving_client(servers) as client:
+        handle = await submit(client, "{{ workload.rows | length }}", callee=TWO_STEPS)
+        assert (await handle.result()).result == 50
+        callee_id = await callee_of(client, handle)
+        runs = [history async for history in histories_of(client.temporal, callee_id)]
+    assert len(runs) > 1
+
+
+async def test_a_rerun_of_the_caller_passes_the_same_list(servers: Addresses) -> None:
+    async with serving_client(servers) as client:
+        handle = await submit(client, "{{ rows | length }}")
+        await handle.result()
+        rerun = await client.rerun(handle.execution_id, "call")
+        assert (await rerun.result()).result == 50
+        assert loads_in(await rerun.workflow.fetch_history()) == 0
+
+
+async def test_a_called_run_that_is_cancelled_while_it_loads_ends_as_cancelled(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    retrieve, begun, released = PayloadStore.retrieve, asyncio.Event(), asyncio.Event()
+
+    async def slow(self: PayloadStore, context: Any, claims: Any) -> Any:
+        if _is_load():
+            begun.set()
+            await released.wait()
+        return await retrieve(self, context, claims)
+
+    monkeypatch.setattr(PayloadStore, "retrieve", slow)
+    async with serving_client(servers) as client:
+        handle = await submit(client, workload="{last: '{{ rows[49].n }}', rows: null}")
+        async with asyncio.timeout(60):
+            await begun.wait()
+        await handle.cancel()
+        released.set()
+        assert (await handle.result()).status == "cancelled"
+        callee = client.temporal.get_workflow_handle(await callee_of(client, handle))
+        async with asyncio.timeout(60):
+            while (status := (await callee.describe()).status) is WorkflowExecutionStatus.RUNNING:
+                await asyncio.sleep(0.05)
+    assert status is WorkflowExecutionStatus.CANCELED
+
+
+def _is_load() -> bool:
+    return activity.in_activity() and activity.info().activity_type == stored_values.LOAD
 
 
 async def test_a_list_that_is_gone_fails_the_playbook_that_reads_it_at_its_start(servers: Addresses) -> None:
