@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from noetl_compiler.language import defaults, quantities
-from noetl_compiler.language.constructs.playbook_tests import TESTS
+from noetl_compiler.language.constructs.playbook_tests import TEST_CONSTRUCTS
 from noetl_compiler.language.error_kinds import ERROR_KINDS, ErrorKind
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, SKIPPED, names_of
 from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
@@ -99,7 +99,7 @@ def _with_older(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 def _test_keys(name: str) -> list[str]:
     """The keys of a construct of test files."""
-    keys = next(test.keys for test in TESTS if test.name == name)
+    keys = next(test.keys for test in TEST_CONSTRUCTS if test.name == name)
     rows = ((f"`{key.name}`{' (required)' if key.required else ''}", key.about) for key in keys)
     return _table("key", "meaning", rows=rows)
 

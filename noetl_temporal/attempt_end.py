@@ -15,7 +15,7 @@ from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
-from noetl_temporal.interruptions import INTERRUPTED
+from noetl_temporal.interruptions import SHORTEST_DELAY, interruption_error
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
@@ -31,13 +31,10 @@ from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["AT_ONCE", "LONGEST_DELAY", "AttemptEnd", "end_interrupted", "hand_on_undecryptable_call"]
+__all__ = ["LONGEST_DELAY", "AttemptEnd", "end_interrupted", "leave_to_another_worker"]
 
 LONGEST_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
-
-AT_ONCE = timedelta(milliseconds=1)
-"""The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
 
 MISSING_KEY_DELAY = timedelta(seconds=5)
 """How long a call that a worker could not decrypt waits before another attempt."""
@@ -84,9 +81,9 @@ class AttemptEnd:
             await self._log.save()
             raise self._retry_error(outcome, decision)
         rule = None if failed else decision.rule
-        attempts, mistakes = await self._log.all_records(), decision.mistakes
+        attempts, warnings = await self._log.all_records(), decision.warnings
         return await self._store_report(
-            ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, mistakes=mistakes)
+            ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, warnings=warnings)
         )
 
     def _decide(self, outcome: PlainOutcome) -> tuple[Decision, RuleFailure | None]:
@@ -97,7 +94,7 @@ class AttemptEnd:
                 self._call.rules,
                 outcome["status"],
                 self._scope(outcome),
-                self._log.used,
+                self._log.used_attempts,
                 retry_after=_error_of(outcome).get("retry_after"),
                 jitter=random.random(),  # noqa: S311 - spreads retries, keeps no secret
             )
@@ -114,7 +111,7 @@ class AttemptEnd:
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
             type=f"{self._call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
-            next_retry_delay=max(AT_ONCE, timedelta(seconds=min(LONGEST_DELAY, decision.delay))),
+            next_retry_delay=max(SHORTEST_DELAY, timedelta(seconds=min(LONGEST_DELAY, decision.delay))),
             category=ApplicationErrorCategory.BENIGN,
         )
 
@@ -141,8 +138,8 @@ def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
-async def hand_on_undecryptable_call(log: CallLog, undecryptable: UndecryptableValue) -> NoReturn:
-    """End an attempt of a call that cannot be decrypted here, as if the worker stopped.
+async def leave_to_another_worker(log: CallLog, undecryptable: UndecryptableValue) -> NoReturn:
+    """End an attempt of a call that this worker cannot decrypt, as if the worker stopped.
 
     Raises the error that makes Temporal run the call again, on any worker.
     """
@@ -163,8 +160,7 @@ async def end_interrupted(log: CallLog, is_called: bool) -> ToolReport:
         outcome = refusal("cancelled", "the call was cancelled")
         return ToolReport(outcome, attempts=await _attempts_within_timeout(log), counts=log.counts)
     await log.save()
-    kind, message = INTERRUPTED[reason]
-    raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
+    raise interruption_error(reason)
 
 
 async def _attempts_within_timeout(log: CallLog) -> tuple[AttemptRecord, ...]:

@@ -18,12 +18,12 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import UnreadValue
 from noetl_temporal.credential_check import CredentialNames
 from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
 from noetl_temporal.heartbeats import beating
+from noetl_temporal.interruptions import SHORTEST_DELAY
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.signed_converter import REFUSED, RefusedValue
 
@@ -70,7 +70,7 @@ async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequenc
     _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, undecryptable.message)
     with beating(lambda: activity.heartbeat(*details), at_once=False):
         await activity.wait_for_worker_shutdown()
-    raise missing_key_failure(undecryptable, AT_ONCE)
+    raise missing_key_failure(undecryptable, SHORTEST_DELAY)
 
 
 def _refusal(execution: ExecuteActivityInput) -> str | None:

@@ -64,8 +64,8 @@ class CallLog:
         return attempt_counts(self._records[:-1], self._before) if len(self._records) > 1 else self._before
 
     @property
-    def used(self) -> int:
-        """Attempts that count against a rule, this one included (semantics.md 22a)."""
+    def used_attempts(self) -> int:
+        """The number of attempts that count against a rule, including this one (semantics.md 22a)."""
         return self.earlier.used + 1
 
     @property
@@ -88,7 +88,7 @@ class CallLog:
 
     @property
     def counts(self) -> AttemptCounts:
-        """All attempts, this one included."""
+        """The counts of all attempts, including this one."""
         return attempt_counts(self._records, self._before)
 
     @property
@@ -108,11 +108,11 @@ class CallLog:
     def record_attempt(self) -> None:
         """Record the attempt before a call that must not be repeated. Frames make no such calls (unsupported.py)."""
 
-    def add_unrecorded_attempts(self, used: int) -> None:
-        """Insert error records for the attempts that reported before the ``used``-th but whose records were lost with a
-        worker or by a reset. They count against the rule like any other.
+    def add_unrecorded_attempts(self, used_attempts: int) -> None:
+        """Insert error records for attempts whose records were lost with a worker or by a reset: the ledger counts
+        ``used_attempts``. They count against the rule like any other.
         """
-        last, missing = self._records[-1], max(0, used - self.used)
+        last, missing = self._records[-1], max(0, used_attempts - self.used_attempts)
         number = last.number + missing
         self._records[-1:] = [
             *(

@@ -17,7 +17,7 @@ import msgspec
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
 from noetl_activities.once import LedgerOutcome
-from noetl_activities.sinks import Entry, Sinks, Stored
+from noetl_activities.sinks import Entry, Sinks, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.language.sinks import CALLS
@@ -37,7 +37,7 @@ Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 
 
 class LedgerResult(NamedTuple):
-    """The lookup of a call in its ledgers: the ``outcome`` found, if any, or the ``failure`` of the lookup."""
+    """The result of looking a call up in its ledgers: an ``outcome``, the ``failure`` of the lookup, or neither."""
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
@@ -97,8 +97,8 @@ class CallSinks:
         call = self._call
 
         async def find() -> str | None:
-            place: dict[str, Json] = await self._credentials.with_secrets(config)
-            return await self._performer.find(sink.kind, place, sink.auth, call.key, self._log.n, self._context)
+            location: dict[str, Json] = await self._credentials.with_secrets(config)
+            return await self._performer.find(sink.kind, location, sink.auth, call.key, self._log.n, self._context)
 
         text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
@@ -108,7 +108,7 @@ class CallSinks:
     def _adopt(self, text: str) -> PlainOutcome:
         """Use an outcome found in the ledger, and record the attempts that it counts."""
         outcome = msgspec.json.decode(text, type=LedgerOutcome)
-        self._log.add_unrecorded_attempts(outcome.used)
+        self._log.add_unrecorded_attempts(outcome.used_attempts)
         return cast("PlainOutcome", outcome.outcome)
 
     # ---- after the call ---------------------------------------------------------------------------------------------
@@ -119,7 +119,9 @@ class CallSinks:
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             start = self._log.now()
             is_recorded = is_in_ledger or self._call.store is not None
-            entry_json = None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used)
+            entry_json = (
+                None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used_attempts)
+            )
             work = partial(self._store, sink, outcome, scope, entry_json)
             stored_rows, failure = await run_with_deadline(work, self._deadline)
             if failure is not None:
@@ -136,7 +138,7 @@ class CallSinks:
 
     async def _store(
         self, sink: SinkCall, outcome: PlainOutcome, scope: Scope, entry_json: str | None
-    ) -> Stored | None:
+    ) -> StoreResult | None:
         """Perform one sink; None if its guard is false."""
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
@@ -174,7 +176,7 @@ def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
     return result
 
 
-def _success_record(sink: SinkCall, start: int, end: int, stored_rows: Stored) -> SinkRecord:
+def _success_record(sink: SinkCall, start: int, end: int, stored_rows: StoreResult) -> SinkRecord:
     return SinkRecord(
         kind=sink.kind,
         key=sink.key,

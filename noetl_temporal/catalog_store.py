@@ -19,7 +19,7 @@ from noetl_compiler.registration import Candidate
 from noetl_compiler.source import SourceFile
 from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.database_errors import DATABASE_ERRORS
-from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.deployment import postgres_error
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 
@@ -169,7 +169,7 @@ async def _run_or_migrate(dsn: str, operation: Callable[[Connection], Awaitable[
             await migrate(dsn)
             return await run_on_pool(dsn, operation)
     except DATABASE_ERRORS as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error
 
 
 def _entry(record: asyncpg.Record) -> CatalogEntry:

@@ -28,7 +28,7 @@ from noetl_temporal.catalog_store import CatalogEntry, RegisteredVersion, Unknow
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
-from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.deployment import postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, workflow_id
@@ -51,7 +51,7 @@ from noetl_temporal.schedule_types import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.stored_request import store_large_lists
 from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, record_start
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 from noetl_temporal.tracing import submission_span
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
 from noetl_temporal.unsupported import UnsupportedError
@@ -144,7 +144,7 @@ class NoetlClient(Runs):
         the catalog, such as ``await client.catalog.get("etl/load", 3)``. Code in other files is fetched for a file
         and for a version; a graph has what was fetched when it was compiled.
 
-        ``catalog`` contains the playbooks that a file or a graph may call: a folder, by default that of the file; or
+        ``playbooks`` are those that a file or a graph may call: a folder, by default that of the file; or
         compiled graphs by the names under which they are called. A version calls the playbooks of the catalog.
         ``queues`` maps kinds of tools to task queues; NOETL_TOOL_QUEUES applies to the others (queues.py).
         ``execution_id`` is a result of ``new_execution_id``, for callers that need it before the run starts. With a
@@ -168,9 +168,9 @@ class NoetlClient(Runs):
                 return await self._submit_once(key, run_input, playbook, execution_timeout)
             handle = await self._start_workflow(run_input, playbook, execution_timeout)
         except RPCError as error:
-            raise rpc_problem(error, self.temporal.namespace) or error from error
+            raise rpc_error(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:  # the graph is stored there
-            raise postgres_problem(error, self.dsn or "") from error
+            raise postgres_error(error, self.dsn or "") from error
         return RunHandle(self.temporal, handle, run_input.execution_id, self.dsn, is_new=True)
 
     async def rerun(
@@ -197,9 +197,9 @@ class NoetlClient(Runs):
         try:
             return await earlier_run(self.temporal, handle.workflow_id, handle.execution_id, from_step)
         except RPCError as error:
-            raise rpc_problem(error, self.temporal.namespace) or error from error
+            raise rpc_error(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:
-            raise postgres_problem(error, self.dsn or "") from error
+            raise postgres_error(error, self.dsn or "") from error
 
     async def start_rerun(
         self,
@@ -216,7 +216,7 @@ class NoetlClient(Runs):
         execution_id = execution_id or new_execution_id()
         run_input = self._preparation.input(playbook, request, execution_id, queues or {})
         run_input = msgspec.structs.replace(
-            run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.facts
+            run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.rerun
         )
         return await self._start_run(run_input, playbook, execution_timeout)
 

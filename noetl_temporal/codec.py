@@ -43,7 +43,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.packed_trail import ENCODINGS, PackedTrail, from_payload, to_payload
 from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, PayloadStore
 from noetl_temporal.plain_failures import PlainFailureConverter
-from noetl_temporal.shared_part import SharedPart, is_shared, mark
+from noetl_temporal.shared_part import SharedPart, is_shared, mark_shared
 from noetl_temporal.signed_converter import SignedConverters, signing_context
 from noetl_temporal.signed_failures import ConfidentialFailureConverter, SignedFailureConverter
 from noetl_temporal.signing import Signer, SigningContext, schedule_context
@@ -71,15 +71,15 @@ NO_STORE = "TMPRL1105"
 """Temporal's code in an error about a value in the payload store, in a process without one."""
 
 SHARED_PARTS = 64
-"""The number of shared parts that are cached, the last used: each is in memory once for all workflows that have it."""
+"""The number of shared parts in the LRU cache: each is in memory once for all workflows that have it."""
 
 CACHED_CONVERTERS = 1_000
-"""The number of cached converters, each for one workflow or activity: the SDK asks for one some ten times a call."""
+"""The number of cached converters, each for one workflow or activity: the SDK asks for one about ten times per call."""
 
 
 @dataclasses.dataclass(frozen=True)
 class UnreadValue:
-    """A value that has not been read yet; ``key`` is its key in the payload store."""
+    """A value that could not be read yet; ``key`` is its key in the payload store."""
 
     key: str
 
@@ -110,7 +110,7 @@ class _UnreadConverter(EncodingPayloadConverter):
 
 
 class _TrailConverter(EncodingPayloadConverter):
-    """Converts trails that are packed with one dictionary."""
+    """Converts packed event trails (packed_trail.py). Each compression dictionary has an encoding, and a converter."""
 
     def __init__(self, dictionary: str) -> None:
         self._dictionary = dictionary
@@ -120,8 +120,8 @@ class _TrailConverter(EncodingPayloadConverter):
         return ENCODINGS[self._dictionary]
 
     def to_payload(self, value: Any) -> Payload | None:
-        is_mine = isinstance(value, PackedTrail) and value.dictionary == self._dictionary
-        return to_payload(value) if is_mine else None
+        has_encoding = isinstance(value, PackedTrail) and value.dictionary == self._dictionary
+        return to_payload(value) if has_encoding else None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         del type_hint
@@ -137,7 +137,7 @@ class _MsgspecConverter(EncodingPayloadConverter):
 
     def to_payload(self, value: Any) -> Payload | None:
         payload = Payload(metadata={"encoding": b"json/plain"}, data=msgspec.json.encode(value))
-        return mark(payload) if isinstance(value, SharedPart) else payload
+        return mark_shared(payload) if isinstance(value, SharedPart) else payload
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         if type_hint is None:
@@ -164,10 +164,10 @@ _CONVERTERS = (
 
 
 class _PayloadConverter(CompositePayloadConverter):
-    """Writes a value in the same way in every place: only its signature depends on the place."""
+    """Ignores the context of a value: only signatures depend on it."""
 
     def with_context(self, context: SerializationContext) -> Self:
-        """Return this converter, as it ignores the context."""
+        """Return this converter."""
         del context
         return self
 
@@ -187,16 +187,16 @@ class _DataConverter(DataConverter):
     The SDK sets the context three times per payload, which would take a tenth of a replay.
     """
 
-    _is_same_everywhere: bool = dataclasses.field(init=False, repr=False)
+    _ignores_context: bool = dataclasses.field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(
-            self, "_is_same_everywhere", _signed_converters(self) is None and _encryption_codec(self) is None
+            self, "_ignores_context", _signed_converters(self) is None and _encryption_codec(self) is None
         )
 
     def with_context(self, context: SerializationContext) -> Self:
-        return self if self._is_same_everywhere else cast("Self", _with_context(self, signing_context(context)))
+        return self if self._ignores_context else cast("Self", _with_context(self, signing_context(context)))
 
     def with_fields(self, fields: Mapping[str, Any]) -> Self:
         """Return a copy with these fields. dataclasses.replace would create all converters anew in each call."""
@@ -239,8 +239,8 @@ def _signed_converters(converter: DataConverter) -> SignedConverters | None:
 
 
 def _with_class(converter: _Converter, converter_class: Callable[[], PayloadConverter]) -> _Converter:
-    """Return the converter with this class, which may be a callable, as the SDK only calls it. What the converter
-    must know is in it: the SDK makes new instances where it replaces the storage.
+    """Return the converter with this class or callable: the SDK only calls it, also when it copies a data converter,
+    so it must have everything that the payload converter needs.
     """
     return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", converter_class))
 

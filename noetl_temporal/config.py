@@ -16,7 +16,7 @@ from noetl_temporal.encryption_keys import keyring_from_environment
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.paused_workflows import read_paused_as_running
 from noetl_temporal.signing import signing_key_from_environment
-from noetl_temporal.temporal_problems import check_namespace, temporal_problem
+from noetl_temporal.temporal_errors import check_namespace, temporal_error
 
 __all__ = ["connect_temporal", "reading_converter"]
 
@@ -39,7 +39,7 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
         connecting = Client.connect(**settings, data_converter=converter, header_codec_behavior=HEADERS)
         client = await asyncio.wait_for(connecting, CONNECT_SECONDS)
     except (RuntimeError, OSError, ValueError) as error:
-        raise temporal_problem(error, settings) from error
+        raise temporal_error(error, settings) from error
     await check_namespace(client)
     return client
 

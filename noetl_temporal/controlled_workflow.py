@@ -11,8 +11,8 @@ from temporalio.exceptions import ApplicationError
 from noetl_temporal.control_requests import DecidedRuns, HeldRequest, PauseNotice, PauseRequest, text_problem
 from noetl_temporal.machine.control import (
     RefusedError,
-    all_held,
-    chosen_held,
+    find_held_run,
+    find_held_runs,
     pause_problem,
     resume_problem,
     retry_problem,
@@ -110,7 +110,7 @@ class ControlledWorkflow:
         """Return the held step runs that the request names, at least one."""
         selection = self._machine.graph, self._machine.state, request.step, self._host.unfed_facts
         try:
-            return all_held(*selection) if request.all else [chosen_held(*selection)]
+            return find_held_runs(*selection) if request.all else [find_held_run(*selection)]
         except RefusedError as error:
             raise ApplicationError(str(error), type=REFUSED_REQUEST, non_retryable=True) from error
 

@@ -61,12 +61,14 @@ def credential_activity(source: CredentialSource) -> Callable[..., Any]:
 
     @activity.defn(name=ACTIVITY)
     async def check(request: CredentialNames) -> CredentialProblems:
-        return CredentialProblems({name: problem for name in request.names if (problem := problem_of(name, source))})
+        return CredentialProblems(
+            {name: problem for name in request.names if (problem := credential_problem(name, source))}
+        )
 
     return check
 
 
-def problem_of(name: str, source: CredentialSource) -> str:
+def credential_problem(name: str, source: CredentialSource) -> str:
     """Return what is wrong with the credential of this name; "" if nothing is."""
     try:
         source.find(name)

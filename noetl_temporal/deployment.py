@@ -1,6 +1,6 @@
 """Errors of a deployment: what was tried, why it failed, and the remedy.
 
-Problems with Temporal are in temporal_problems.py, because that module imports its client.
+Problems with Temporal are in temporal_errors.py, because that module imports its client.
 
 No message contains a part of a DSN that may belong to its password: the DSN is parsed strictly before the driver reads
 it, and the driver's own messages about its settings are not shown.
@@ -15,7 +15,7 @@ from noetl_activities.postgres_dsn import DsnError, dsn_location
 from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
 
-__all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_problem", "postgres_problem"]
+__all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_error", "postgres_error"]
 
 CONNECT_SECONDS = 10.0
 
@@ -34,21 +34,21 @@ async def check_postgres(dsn: str) -> None:
         dsn_location(dsn)
         connection = await asyncpg.connect(dsn, timeout=CONNECT_SECONDS)
     except (ValueError, *DATABASE_ERRORS) as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error
     await connection.close()
 
 
-def dsn_problem(error: DsnError) -> DeploymentError:
+def dsn_error(error: DsnError) -> DeploymentError:
     """Return the error for an invalid DSN of the event log, with its position."""
     return DeploymentError(f"NOETL_POSTGRES is not a valid DSN: {error}. Its form is {_DSN_FORMAT}")
 
 
-def postgres_problem(error: Exception, dsn: str) -> DeploymentError:
+def postgres_error(error: Exception, dsn: str) -> DeploymentError:
     """Return the error that says why Postgres cannot be used. It never contains the password of the DSN."""
     try:
         location = dsn_location(dsn) if dsn else ""
-    except DsnError as dsn_error:
-        return dsn_problem(dsn_error)
+    except DsnError as invalid_dsn:
+        return dsn_error(invalid_dsn)
     server = f"Postgres at {location}" if location else "Postgres"
     match error:
         case asyncpg.UndefinedTableError() | asyncpg.InvalidSchemaNameError() | asyncpg.UndefinedColumnError():

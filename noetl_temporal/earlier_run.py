@@ -5,8 +5,8 @@ machine takes the same facts in the same order, and its state is that of the wor
 nothing is written. Unlike other replays this one uses what it reads: it runs in the run's own namespace and verifies
 each signature.
 
-Large values stay references. Those that the facts refer to are looked up before anything starts, and thereby kept for
-another day. By then the mirror has read the start of the new run, which owns them from then on (owners.py).
+Large values stay references. Those in the state are renewed before anything starts, so they are kept for another day.
+By then the mirror has read the start of the new run, which owns them from then on (owners.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from noetl_temporal.machine.reruns import problem_before, region_of, state_befor
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
-from noetl_temporal.replay import problem_of
+from noetl_temporal.replay import replay_problem
 from noetl_temporal.request_sending import RequestRefusedError
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.workflows import PlaybookWorkflow
@@ -46,16 +46,16 @@ _GONE = "Temporal has removed its history, or a part of it: submit the playbook 
 
 
 class EarlierRun(NamedTuple):
-    """An earlier run: its input, its playbook, and the facts with which a rerun starts."""
+    """An earlier run: its input, its playbook, and what a ``rerun`` starts with."""
 
     run_input: RunInput
     playbook: Playbook
-    facts: Earlier
+    rerun: Earlier
 
     @property
     def reused(self) -> dict[str, str]:
         """The steps whose outcomes are reused, in the playbook's order: name -> status."""
-        records = _step_records(self.facts.state)
+        records = _step_records(self.rerun.state)
         steps = self.playbook.graph.steps.items()
         return {name: records[name]["status"] for name, step in steps if name in records and not step.is_synthetic}
 
@@ -87,7 +87,7 @@ class _EarlierRunReader:
         recorder = _Recorder(playbook.graph, self._step)
         for run in runs:
             history = first if run == runs[0] else await self._workflow(run).fetch_history()
-            problem = await problem_of(
+            problem = await replay_problem(
                 history, self._converter, [_RecordingInterceptor(recorder)], self._client.namespace
             )
             if problem is not None:
@@ -95,10 +95,10 @@ class _EarlierRunReader:
                 raise RequestRefusedError(f"{reason}, and cannot be replayed: {problem}")
             if recorder.has_started:
                 break
-        facts = recorder.result(run_input)
-        await self._check_values(facts)
+        state = recorder.result(run_input)
+        await self._check_values(state)
         secrets_key = start_event.workflow_execution_started_event_attributes.first_execution_run_id
-        return EarlierRun(run_input, playbook, Earlier(self._execution_id, self._step, secrets_key, facts))
+        return EarlierRun(run_input, playbook, Earlier(self._execution_id, self._step, secrets_key, state))
 
     async def _run_ids(self) -> list[str]:
         """Return the run ids of the workflow, each of which continued the one before."""
@@ -136,8 +136,8 @@ class _EarlierRunReader:
             raise RequestRefusedError("its playbook is stored in Postgres: set NOETL_POSTGRES") from error
         return run_input, playbook
 
-    async def _check_values(self, facts: Json) -> None:
-        text = msgspec.json.encode(facts)
+    async def _check_values(self, state: Json) -> None:
+        text = msgspec.json.encode(state)
         limit = payload_limit(self._client.data_converter)
         if len(text) > limit:
             reason = f"what happened before step {self._step!r} has {len(text):,} bytes, over {limit:,}"
@@ -165,7 +165,7 @@ class _Recorder:
 
     def __init__(self, graph: Graph, step: str) -> None:
         self._graph, self._step = graph, step
-        self._facts: Json = None
+        self._state: Json = None
         self._starts: dict[str, str | None] = {}
         """For each step that has started, why a rerun cannot start there; None if it can."""
 
@@ -175,7 +175,7 @@ class _Recorder:
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)
         if step == self._step and problem is None:
-            self._facts = state_before(self._graph, state, step)
+            self._state = state_before(self._graph, state, step)
 
     @property
     def has_started(self) -> bool:
@@ -183,13 +183,13 @@ class _Recorder:
         return self._step in self._starts
 
     def result(self, run_input: RunInput) -> Json:
-        """Return the facts. Raises RequestRefusedError."""
+        """Return the state before the step. Raises RequestRefusedError."""
         if not self.has_started:
             raise RequestRefusedError(self._why_not_reached(run_input.rerun))
         problem = self._starts[self._step]
         if problem is not None:
             raise RequestRefusedError(f"{problem}: {self._possible_starts()}")
-        return self._facts
+        return self._state
 
     def _why_not_reached(self, earlier: Earlier | None) -> str:
         if earlier is not None and self._step in _step_records(earlier.state):
@@ -204,7 +204,7 @@ class _Recorder:
 
 
 def _step_records(state: Json) -> dict[str, Any]:
-    return {} if state is None else {**state.get("left", {}), **state.get("records", {})}
+    return {} if state is None else {**state.get("route_records", {}), **state.get("records", {})}
 
 
 class _RecordingInterceptor(Interceptor):

@@ -26,7 +26,7 @@ def dsn_from_environment() -> str | None:
         if dsn:
             dsn_location(dsn)
     except DsnError as error:
-        from noetl_temporal.deployment import dsn_problem  # imports the database driver
+        from noetl_temporal.deployment import dsn_error  # imports the database driver
 
-        raise dsn_problem(error) from None
+        raise dsn_error(error) from None
     return dsn

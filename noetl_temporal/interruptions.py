@@ -8,19 +8,31 @@ In these three cases the call is retried, and the attempt counts neither as fail
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from noetl_temporal.machine.call import AttemptStatus
 
-__all__ = ["FINISH_SECONDS", "INTERRUPTED", "run_despite_pause", "stop_reason", "wait_until_finished"]
+__all__ = [
+    "FINISH_SECONDS",
+    "SHORTEST_DELAY",
+    "interruption_error",
+    "run_despite_pause",
+    "stop_reason",
+    "wait_until_finished",
+]
 
 FINISH_SECONDS = 10.0
 """How long an interrupted attempt whose tool has returned may take to store the outcome."""
 
-INTERRUPTED = {
+SHORTEST_DELAY = timedelta(milliseconds=1)
+"""The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
+
+_ERRORS: Mapping[AttemptStatus, tuple[str, str]] = {
     "shutdown": ("worker_shutdown", "its worker stopped: the call is retried"),
     "paused": ("paused", "the activity was paused: the call is retried when it is unpaused"),
     "reset": ("reset", "the activity was reset: the call is retried"),
@@ -28,6 +40,14 @@ INTERRUPTED = {
 """Reason -> type and message of the error with which the attempt ends."""
 
 T = TypeVar("T")
+
+
+def interruption_error(reason: AttemptStatus) -> ApplicationError:
+    """Return the error that ends an interrupted attempt, and makes Temporal retry the call at once."""
+    kind, message = _ERRORS[reason]
+    return ApplicationError(
+        message, type=kind, next_retry_delay=SHORTEST_DELAY, category=ApplicationErrorCategory.BENIGN
+    )
 
 
 def stop_reason() -> AttemptStatus | None:
@@ -46,8 +66,8 @@ def stop_reason() -> AttemptStatus | None:
     return "shutdown" if details.worker_shutdown else None
 
 
-async def run_despite_pause(attempt: Coroutine[Any, Any, T], is_called: asyncio.Event) -> T:
-    """Run an attempt that must not be repeated: a pause does not interrupt it once its tool ``is_called``.
+async def run_despite_pause(attempt: Coroutine[Any, Any, T], tool_called: asyncio.Event) -> T:
+    """Run an attempt that must not be repeated: a pause does not interrupt it once its tool ``tool_called``.
 
     Temporal notifies an activity only once, so a cancel after the pause waits for the call.
     """
@@ -55,7 +75,7 @@ async def run_despite_pause(attempt: Coroutine[Any, Any, T], is_called: asyncio.
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        if stop_reason() != "paused" or not is_called.is_set():
+        if stop_reason() != "paused" or not tool_called.is_set():
             work.cancel()
         return await work
 

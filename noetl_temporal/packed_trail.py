@@ -4,7 +4,7 @@ An event has about 240 bytes of JSON, most of them redundant: the names of field
 has in common, and the ids and times of the events around it. So
 
 * ids and times are written as differences: ``id`` and ``at`` to those of the event before, ``parent`` to the event's
-  own id, ``ends`` to its parent, which it mostly is, the row that has the event's result to ``ends``;
+  own id, ``ends`` to its parent (mostly the same event), the row that has the event's result to ``ends``;
 * the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of typical events.
 
 The payload's encoding, or the field beside the bytes, names the dictionary. A new dictionary gets a new name, so older
@@ -69,8 +69,8 @@ ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONAR
 
 _NAMES = {encoding.encode(): name for name, encoding in ENCODINGS.items()}
 
-_SHORT = 4_000
-"""Bytes of JSON up to which a small window, which is quicker to set up, finds all there is to find."""
+_SHORT_BYTES = 4_000
+"""Size of the JSON up to which a small compression window, which is quicker to set up, compresses as well."""
 
 
 class PackedTrail(msgspec.Struct, frozen=True):
@@ -83,7 +83,7 @@ class PackedTrail(msgspec.Struct, frozen=True):
 def pack(events: Sequence[Any]) -> PackedTrail:
     """Return the events (machine.domain.DomainEvent, or the same as JSON mappings) in few bytes."""
     text = msgspec.json.encode(_as_differences(events))
-    bits, memory = (13, 5) if len(text) <= _SHORT else (15, 8)
+    bits, memory = (13, 5) if len(text) <= _SHORT_BYTES else (15, 8)
     packer = zlib.compressobj(9, zlib.DEFLATED, -bits, memory, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[_LATEST])
     return PackedTrail(_LATEST, packer.compress(text) + packer.flush())
 
@@ -103,7 +103,7 @@ def unpack(trail: PackedTrail, transform: Callable[[bytes], bytes] = bytes) -> l
             event["parent"] = id_ - event["parent"]
         if event.get("ends") is not None:
             event["ends"] = (event.get("parent") or id_) - event["ends"]
-        if (left_out := _with_row(event)) is not None:
+        if (left_out := _result_in_other_row(event)) is not None:
             left_out["row"] += event.get("ends") or id_
     return fields
 
@@ -129,7 +129,7 @@ def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:
     for event in fields:
         id_, at, parent = event["id"], event["at"], event.get("parent")
         event["id"], event["at"] = id_ - last_id, at - last_at
-        if (left_out := _with_row(event)) is not None:
+        if (left_out := _result_in_other_row(event)) is not None:
             left_out["row"] -= event.get("ends") or id_
         if event.get("ends") is not None:
             event["ends"] = (parent or id_) - event["ends"]
@@ -139,7 +139,7 @@ def _as_differences(events: Sequence[Any]) -> list[dict[str, Any]]:
     return fields
 
 
-def _with_row(event: dict[str, Any]) -> dict[str, Any] | None:
-    """Return what the event says about a result that it leaves out, if another row has it (machine/stored.py)."""
+def _result_in_other_row(event: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the reference to an omitted result of the event, if another row has the result (machine/stored.py)."""
     left_out: dict[str, Any] = event.get("meta", {}).get("left_out") or {}
     return left_out if "row" in left_out else None

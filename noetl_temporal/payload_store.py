@@ -104,8 +104,8 @@ class PayloadStore(StorageDriver):
     def __init__(self, dsn: str, keyring: Keyring | None = None) -> None:
         self._dsn = dsn
         self._keyring = keyring
-        self._cached_for = (dsn, keyring.ids if keyring else ())
-        self._stored = _RecentKeys()
+        self._reader = (dsn, keyring.ids if keyring else ())
+        self._recently_stored = _RecentKeys()
 
     @property
     def dsn(self) -> str:
@@ -121,12 +121,12 @@ class PayloadStore(StorageDriver):
         del context
         texts = [payload.SerializeToString(deterministic=True) for payload in payloads]
         keys = [hashlib.sha256(text).hexdigest() for text in texts]
-        rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._stored}
+        rows = {key: text for key, text in zip(keys, texts, strict=True) if key not in self._recently_stored}
         if rows:
             statement = _STORE if self._keyring is None else _STORE_ENCRYPTED
             data = [self._row_data(key, text) for key, text in rows.items()]
             await self._run(lambda connection: connection.execute(statement, list(rows), data))
-            self._stored.add(rows)
+            self._recently_stored.add(rows)
         self._cache(keys, texts, payloads)
         return [StorageDriverClaim({"key": key}) for key in keys]
 
@@ -139,7 +139,7 @@ class PayloadStore(StorageDriver):
         """
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        cached = {key: text for key in keys if (text := _CACHE.get(self._cached_for, key)) is not None}
+        cached = {key: text for key in keys if (text := _CACHE.get(self._reader, key)) is not None}
         unknown = [key for key in keys if key not in cached]
         if unknown:
             cached |= await self._read(unknown)
@@ -163,9 +163,9 @@ class PayloadStore(StorageDriver):
         return {*ordered} - {record["key"] for record in records}
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
-        loaded = zip(keys, texts, payloads, strict=True)
-        kept = ((key, text) for key, text, payload in loaded if payload.metadata.get("encoding") != SEGMENT)
-        _CACHE.add(self._cached_for, kept)
+        values = zip(keys, texts, payloads, strict=True)
+        cacheable_values = ((key, text) for key, text, payload in values if payload.metadata.get("encoding") != SEGMENT)
+        _CACHE.add(self._reader, cacheable_values)
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
@@ -238,19 +238,19 @@ class _RecentKeys:
     """The keys that were added last, for RECENT_SECONDS."""
 
     def __init__(self) -> None:
-        self._added: OrderedDict[str, float] = OrderedDict()
+        self._added_at: OrderedDict[str, float] = OrderedDict()
 
     def __contains__(self, key: str) -> bool:
-        added = self._added.get(key)
-        return added is not None and time.monotonic() - added < RECENT_SECONDS
+        added_at = self._added_at.get(key)
+        return added_at is not None and time.monotonic() - added_at < RECENT_SECONDS
 
     def add(self, keys: Iterable[str]) -> None:
         """Add the keys, and remove the oldest if there are too many."""
         for key in keys:
-            self._added[key] = time.monotonic()
-            self._added.move_to_end(key)
-        while len(self._added) > RECENT_KEYS:
-            self._added.popitem(last=False)
+            self._added_at[key] = time.monotonic()
+            self._added_at.move_to_end(key)
+        while len(self._added_at) > RECENT_KEYS:
+            self._added_at.popitem(last=False)
 
 
 _Reader: TypeAlias = tuple[str, tuple[str, ...]]

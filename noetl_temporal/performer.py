@@ -116,20 +116,20 @@ class Performer:
         self._sub_playbooks = SubPlaybooks(caller, queues, limit, self._pass_on_pause)
         self.messages = WaitMessages(self.note, now)
         self._tasks: dict[str, _Task] = {}
-        self._waiting: dict[str, CallTool | RunChunk | StoreValues | LoadValue] = {}
-        self._started_at: dict[str, int] = {}
+        self._unstarted: dict[str, CallTool | RunChunk | StoreValues | LoadValue] = {}
+        self._start_workflow_tasks: dict[str, int] = {}
         self._late_cancels: list[str] = []
         self._chunks: set[str] = set()
-        self._chunk_runs: set[str] = set()
-        self._starting: set[str] = set()
+        self._chunk_run_ids: set[str] = set()
+        self._starting_chunks: set[str] = set()
         self._pause: PauseNotice | None = None
-        self._latest = 0
+        self._latest_time = 0
 
     def note(self, fact: Fact) -> None:
         """Add a fact to the inbox."""
         self.inbox.append(fact)
         self.has_news = True
-        self._latest = max(self._latest, fact.at)
+        self._latest_time = max(self._latest_time, fact.at)
 
     def record_events(self) -> None:
         """Record the events that no command carries."""
@@ -162,8 +162,8 @@ class Performer:
 
     def start(self) -> None:
         """Start the calls and loops that wait, in order."""
-        waiting, self._waiting = self._waiting, {}
-        for command in waiting.values():
+        unstarted, self._unstarted = self._unstarted, {}
+        for command in unstarted.values():
             match command:
                 case CallTool():
                     self._call(command)
@@ -180,13 +180,13 @@ class Performer:
                 self._trail.add(command.event, command.size)
                 self._on_emit(command)
             case CallTool():
-                self._waiting[command.call.id] = command
+                self._unstarted[command.call.id] = command
             case RunChunk():
-                self._waiting[command.chunk_id] = command
+                self._unstarted[command.chunk_id] = command
                 if command.input.frame is None:
-                    self._starting.add(command.chunk_id)
+                    self._starting_chunks.add(command.chunk_id)
             case StoreValues() | LoadValue():
-                self._waiting[command.id] = command
+                self._unstarted[command.id] = command
             case StartTimer():
                 self._start_timer(command)
             case OpenWait() | CloseWait() | AnswerWait() | PauseChildren():
@@ -255,7 +255,7 @@ class Performer:
 
     def _time_of_end(self, start: int) -> int:
         """Return the time of the end of a store or load; no fact is older than those before it."""
-        return max(steady_end(start, now()), self._latest)
+        return max(steady_end(start, now()), self._latest_time)
 
     # ---- timers ---------------------------------------------------------------------------------------------------
 
@@ -270,7 +270,7 @@ class Performer:
         size = self.size_of(command.input)
         if size > self._limit:
             report = _failed_loop_report(command, "too_large", self._too_large("loop", size))
-            self._starting.discard(command.chunk_id)
+            self._starting_chunks.discard(command.chunk_id)
             self.note(ChunkFinished(now(), command.chunk_id, report))
             return
         task = (
@@ -303,8 +303,8 @@ class Performer:
             static_summary=summary(command.summary),
         )
         self._chunks.add(command.chunk_id)
-        self._chunk_runs.add(child.first_execution_run_id or "")
-        self._starting.discard(command.chunk_id)
+        self._chunk_run_ids.add(child.first_execution_run_id or "")
+        self._starting_chunks.discard(command.chunk_id)
         self.has_news = True
         self._pass_on_pause(own_child_id(command.chunk_id))
         try:
@@ -318,11 +318,11 @@ class Performer:
         After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
         takes no answer, so a signal for its wait would be lost.
         """
-        return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_runs)
+        return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_run_ids)
 
     def is_sender_starting(self, fact: Fact) -> bool:
         """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals first."""
-        return bool(self._starting) and not self.is_sender_known(fact)
+        return bool(self._starting_chunks) and not self.is_sender_known(fact)
 
     def _pause_children(self, command: PauseChildren) -> None:
         """Notify the chunks and called playbooks. Frames are activities, which Temporal pauses (paused_calls.py)."""
@@ -355,13 +355,13 @@ class Performer:
     # ---- ends -----------------------------------------------------------------------------------------------------
 
     def _cancel(self, command: Cancel) -> None:
-        waiting = self._waiting.pop(command.id, None)
-        if waiting is not None:
-            self._starting.discard(command.id)
-        if isinstance(waiting, CallTool):
+        unstarted = self._unstarted.pop(command.id, None)
+        if unstarted is not None:
+            self._starting_chunks.discard(command.id)
+        if isinstance(unstarted, CallTool):
             self.note(ToolFinished(now(), command.id, _undecided_report("cancelled", "cancelled"), cancelled=True))
-        elif isinstance(waiting, RunChunk):
-            report = ChunkReport("cancelled", stats=_all_skipped(waiting), clock=waiting.input.after)
+        elif isinstance(unstarted, RunChunk):
+            report = ChunkReport("cancelled", stats=_all_skipped(unstarted), clock=unstarted.input.after)
             self.note(ChunkFinished(now(), command.id, report))
         else:
             self._cancel_started(command.id)
@@ -369,7 +369,7 @@ class Performer:
     def _cancel_started(self, id_: str) -> None:
         if id_ not in self._tasks:
             return
-        if id_ in self._started_at and self._started_at[id_] == _workflow_task():
+        if id_ in self._start_workflow_tasks and self._start_workflow_tasks[id_] == _workflow_task():
             self._late_cancels.append(id_)
         elif (child := self._running_child(id_)) is not None:
             cancel_child(child)
@@ -380,22 +380,22 @@ class Performer:
         """The workflow id of the chunk or called playbook, once it has started."""
         return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
 
-    def _track_carrier(self, id_: str, task: _Task, fact: Callable[[_Task], Fact | None]) -> None:
+    def _track_carrier(self, id_: str, task: _Task, make_fact: Callable[[_Task], Fact | None]) -> None:
         """Track a call or loop, whose command carries events."""
-        self._started_at[id_] = _workflow_task()
-        self._track(id_, task, fact)
+        self._start_workflow_tasks[id_] = _workflow_task()
+        self._track(id_, task, make_fact)
 
-    def _track(self, id_: str, task: _Task, fact: Callable[[_Task], Fact | None]) -> None:
+    def _track(self, id_: str, task: _Task, make_fact: Callable[[_Task], Fact | None]) -> None:
         self._tasks[id_] = task
 
         def on_done(done: _Task) -> None:
             if self._tasks.get(id_) is task:  # a load that was cancelled may have been started again
                 del self._tasks[id_]
-                self._started_at.pop(id_, None)
-                self._starting.discard(id_)
-            event = fact(done)
-            if event is not None:
-                self.note(event)
+                self._start_workflow_tasks.pop(id_, None)
+                self._starting_chunks.discard(id_)
+            fact = make_fact(done)
+            if fact is not None:
+                self.note(fact)
 
         task.add_done_callback(on_done)
 

@@ -22,14 +22,14 @@ from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "problem_of", "replay"]
+__all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "replay", "replay_problem"]
 
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
 _OPEN = f"{NOETL_WORKFLOWS} AND {OPEN}"
 
 
-_NOWHERE = "replay"
+_UNVERIFIED_NAMESPACE = "replay"
 """The namespace of a replay that verifies nothing."""
 
 
@@ -52,15 +52,15 @@ class ReplayResult(NamedTuple):
 
 async def replay(history: WorkflowHistory, converter: DataConverter) -> ReplayResult:
     """Replay one run."""
-    problem = await problem_of(history, replay_converter(converter))
+    problem = await replay_problem(history, replay_converter(converter))
     return ReplayResult(history.workflow_id, _run_id(history), len(history.events), problem)
 
 
-async def problem_of(
+async def replay_problem(
     history: WorkflowHistory,
     converter: DataConverter,
     extra_interceptors: Sequence[Interceptor] = (),
-    namespace: str = _NOWHERE,
+    namespace: str = _UNVERIFIED_NAMESPACE,
 ) -> str | None:
     """Return why a run does not replay, in one line. ``extra_interceptors`` are added to those of every worker.
     Signatures, if the converter verifies them, are valid only in the ``namespace`` of the run.

@@ -29,7 +29,7 @@ from noetl_temporal.control_requests import (
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import WAITS_QUERY
 from noetl_temporal.paused_workflows import unpause_command
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 
 __all__ = [
     "NoAnswerError",
@@ -96,7 +96,7 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
             raise RequestRefusedError(_paused_in_temporal(workflow)) from error
         if _FULL in error.message:
             raise RequestRefusedError("the run has received as many requests as Temporal allows") from error
-        raise rpc_problem(error, namespace) or error from error
+        raise rpc_error(error, namespace) or error from error
 
 
 @contextlib.contextmanager

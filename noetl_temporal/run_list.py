@@ -1,4 +1,4 @@
-"""Lists of runs: from the event log, which keeps all of them, else from Temporal's list."""
+"""Lists runs: from the event log, which keeps all of them, else from Temporal."""
 
 from __future__ import annotations
 

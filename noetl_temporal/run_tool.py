@@ -40,7 +40,7 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
-from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, hand_on_undecryptable_call
+from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, leave_to_another_worker
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
@@ -89,19 +89,19 @@ def tool_activity(
     @activity.defn(name=activity_type(tool.spec.kind))
     async def run(call: ToolCall) -> ToolReport:
         log = AttemptLog(values)
-        is_called = asyncio.Event()
+        tool_called = asyncio.Event()
         with log.beating():
             try:
                 readable_call = await _read_call(call, values, log)
                 if isinstance(readable_call, str):
                     return ToolReport(refusal("internal", readable_call))
                 credentials = Credentials(source, readable_call.secrets_key)
-                attempt = Attempt(tool, readable_call, credentials, log, values, is_called, client)
+                attempt = Attempt(tool, readable_call, credentials, log, values, tool_called, client)
                 return await (
-                    attempt.run() if readable_call.idempotent else run_despite_pause(attempt.run(), is_called)
+                    attempt.run() if readable_call.idempotent else run_despite_pause(attempt.run(), tool_called)
                 )
             except asyncio.CancelledError:
-                return await end_interrupted(log, is_called.is_set())
+                return await end_interrupted(log, tool_called.is_set())
 
     return run
 
@@ -115,7 +115,7 @@ async def _read_call(
     if isinstance(call, ToolCall):
         return call
     if isinstance(call, UndecryptableValue):
-        await hand_on_undecryptable_call(log, call)
+        await leave_to_another_worker(log, call)
     try:
         return await retry_until_done("the call cannot be read", lambda: values.read(call, ToolCall))
     except LookupError as error:
@@ -172,7 +172,7 @@ class Attempt:
     credentials: Credentials
     log: CallLog
     values: ValueStore
-    is_called: asyncio.Event
+    tool_called: asyncio.Event
     client: Client | None = None
     performer: Sinks = sinks
 
@@ -199,10 +199,8 @@ class Attempt:
         except ApplicationError:
             raise
         except Exception as error:
-            name, locations = (
-                type(error).__name__,
-                "".join(traceback.format_tb(error.__traceback__, limit=-TRACEBACK_LIMIT)),
-            )
+            name = type(error).__name__
+            locations = "".join(traceback.format_tb(error.__traceback__, limit=-TRACEBACK_LIMIT))
             _log.error("%s: %s where the call was handled\n%s", self.call.id, name, locations)
             return self._internal_error(f"{name} where the call was handled: the worker's log has the place")
 
@@ -219,7 +217,7 @@ class Attempt:
 
     def _internal_error(self, message: str) -> ToolReport:
         outcome = refusal("internal", message)
-        self.log.end(status="error", error=outcome["error"], is_called=self.is_called.is_set())
+        self.log.end(status="error", error=outcome["error"], is_called=self.tool_called.is_set())
         return ToolReport(outcome, attempts=self.log.latest, counts=self.log.counts, is_decided=False)
 
     # ---- the call -------------------------------------------------------------------------------------------------
@@ -240,7 +238,7 @@ class Attempt:
             await wait_for_late_cancel(self.client, info.workflow_id or "", info.activity_id)
         if not self.call.idempotent:
             self.log.record_attempt()
-        self.is_called.set()
+        self.tool_called.set()
         async with self._output:
             result, failure = await run_with_deadline(self._run_with_lease, self._deadline, self._summary)
         return result or _CallResult(failure or {})
@@ -281,14 +279,14 @@ class Attempt:
 
     def _adopt(self, result: OnceResult) -> _CallResult:
         """Use an outcome of the tool, and record the attempts that it counts."""
-        self.log.add_unrecorded_attempts(result.used)
+        self.log.add_unrecorded_attempts(result.used_attempts)
         return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
     def _ledger_slot(self) -> LedgerSlot:
         return LedgerSlot(self.call.key, self.log.n, self._ledger_json)
 
     def _ledger_json(self, outcome: Outcome) -> str:
-        return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used)
+        return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used_attempts)
 
     def _refused_outcome(self) -> PlainOutcome | None:
         """Return an error instead of another attempt, if an earlier attempt was lost and must not be repeated."""
@@ -327,7 +325,7 @@ class Attempt:
             outcome,
             may_retry=not result.is_refused,
             sinks=sink_results.records,
-            is_called=self.is_called.is_set() and not result.is_reused,
+            is_called=self.tool_called.is_set() and not result.is_reused,
             is_reused=result.is_reused,
         )
 
@@ -335,6 +333,8 @@ class Attempt:
         """Return the names that rules and sinks see. The outcome of a call that only stores looks collected."""
         call = self.call
         kind = call.kind if call.store is None else "collected"
-        names = call_names(call.names, call.step, kind, outcome, self.log.used, call.page or 1, lambda: call.scope)
+        names = call_names(
+            call.names, call.step, kind, outcome, self.log.used_attempts, call.page or 1, lambda: call.scope
+        )
         clock = {"now": templates.Clock(self.log.now())}
-        return Chain(clock, call.scope, names) if call.aside else Chain(names, clock, call.scope)
+        return Chain(clock, call.scope, names) if call.is_guarded else Chain(names, clock, call.scope)

@@ -27,7 +27,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.codec import NO_STORE
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
-from noetl_temporal.deployment import DeploymentError, postgres_problem
+from noetl_temporal.deployment import DeploymentError, postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.machine.failure_log import Failure, FailureLog
@@ -41,7 +41,7 @@ from noetl_temporal.run_ids import AmbiguousIdError, find_run
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
 from noetl_temporal.search_attributes import EXECUTION_ID
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids
 
 __all__ = [
@@ -98,9 +98,9 @@ class Runs:
         try:
             execution_id = run if isinstance(run, int) else await find_run(run, self.temporal, self.dsn)
         except RPCError as error:
-            raise rpc_problem(error, self.temporal.namespace) or error from error
+            raise rpc_error(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:
-            raise postgres_problem(error, self.dsn or "") from error
+            raise postgres_error(error, self.dsn or "") from error
         if execution_id is None:
             raise UnknownRunError(f"no run has an ID that begins with {run!r}")
         return await self._find(execution_id)
@@ -125,9 +125,9 @@ class Runs:
                 runs_in_log(self.dsn, run_filter) if self.dsn else runs_in_temporal(self.temporal, run_filter)
             )
         except RPCError as error:
-            raise rpc_problem(error, self.temporal.namespace) or error from error
+            raise rpc_error(error, self.temporal.namespace) or error from error
         except DATABASE_ERRORS as error:
-            raise postgres_problem(error, self.dsn or "") from error
+            raise postgres_error(error, self.dsn or "") from error
 
     async def _find(self, execution_id: int) -> RunHandle:
         """Find a run in Temporal's list, which may not contain one that was just submitted yet."""
@@ -140,7 +140,7 @@ class Runs:
                     if id_ == execution_id:
                         return RunHandle(self.temporal, self._workflow(workflow.id), execution_id, self.dsn)
             except RPCError as error:
-                raise rpc_problem(error, self.temporal.namespace) or error from error
+                raise rpc_error(error, self.temporal.namespace) or error from error
             if not is_fresh:
                 raise UnknownRunError(f"Temporal has no run {execution_id}")
             await asyncio.sleep(RETRY_SECONDS)
@@ -153,7 +153,7 @@ class Runs:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
                 raise UnknownRunError(f"Temporal has no workflow {workflow_id!r}") from error
-            raise rpc_problem(error, self.temporal.namespace) or error from error
+            raise rpc_error(error, self.temporal.namespace) or error from error
         execution_id = description.typed_search_attributes.get(EXECUTION_ID)
         if execution_id is None:
             raise UnknownRunError(f"workflow {workflow_id!r} is not a playbook: it has no {EXECUTION_ID.name}")

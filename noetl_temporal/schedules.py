@@ -52,7 +52,7 @@ from noetl_temporal.search_attributes import (
     attributes_of_run,
     attributes_of_schedule,
 )
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
 from noetl_temporal.visibility import literal
 
@@ -260,7 +260,7 @@ class TemporalSchedules:
         try:
             yield
         except RPCError as error:
-            problem = rpc_problem(error, self._temporal.namespace)
+            problem = rpc_error(error, self._temporal.namespace)
             if problem is None and error.status is RPCStatusCode.NOT_FOUND:
                 raise _NoScheduleError(f"there is no schedule {name!r}: {_LIST_HINT}") from error
             if problem is None and error.status is RPCStatusCode.INVALID_ARGUMENT:

@@ -21,7 +21,7 @@ class SegmentChain:
     def __init__(self) -> None:
         self.keys: list[str] = []
         self._read_keys: set[str] = set()
-        self._left = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
+        self._remaining_bytes = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
 
     def follow(self, key: str) -> None:
         """Mark a segment as the next to be read. Raises InflateError if it was read before."""
@@ -33,8 +33,8 @@ class SegmentChain:
     def decompress(self, data: bytes) -> bytes:
         """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
         content = decompress(data)
-        self._left -= len(content)
-        if self._left < 0:
+        self._remaining_bytes -= len(content)
+        if self._remaining_bytes < 0:
             limit = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
             raise InflateError(f"the segments of the frame decompress to over {limit:,} bytes in all")
         return content

@@ -15,10 +15,10 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.database_errors import DATABASE_ERRORS
-from noetl_temporal.deployment import DeploymentError, postgres_problem
+from noetl_temporal.deployment import DeploymentError, postgres_error
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 
 __all__ = ["RefusedError", "commands_by_hand", "register_search_attributes", "set_up_postgres"]
 
@@ -50,7 +50,7 @@ async def register_search_attributes(client: Client) -> list[str]:
     except RPCError as error:
         if error.status in _REFUSALS:
             raise RefusedError(error.message) from error
-        raise rpc_problem(error, client.namespace) or error from error
+        raise rpc_error(error, client.namespace) or error from error
     return missing
 
 
@@ -94,4 +94,4 @@ async def set_up_postgres(dsn: str) -> list[str]:
     try:
         return await migrate(dsn)
     except (ValueError, *DATABASE_ERRORS) as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error

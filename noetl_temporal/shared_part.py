@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 from temporalio.api.common.v1 import Payload
 
-__all__ = ["SharedPart", "is_shared", "mark"]
+__all__ = ["SharedPart", "is_shared", "mark_shared"]
 
 _MARK = "noetl"
 _SHARED = b"shared"
@@ -19,7 +19,7 @@ class SharedPart(msgspec.Struct, frozen=True):
     """Base class of the shared parts."""
 
 
-def mark(payload: Payload) -> Payload:
+def mark_shared(payload: Payload) -> Payload:
     """Mark the payload, in its metadata, as a shared part."""
     payload.metadata[_MARK] = _SHARED
     return payload

@@ -252,14 +252,14 @@ def _run_attributes(run_input: RunInput) -> dict[str, Any]:
 
 
 def _call_attributes(call: ToolCall, attempt: int) -> dict[str, Any]:
-    places = {"noetl.iteration": call.iteration, "noetl.page": call.page}
+    indices = {"noetl.iteration": call.iteration, "noetl.page": call.page}
     return {
         "noetl.execution_id": str(call.execution_id),
         "noetl.step": call.step,
         "noetl.task": call.task,
         "noetl.tool": call.kind,
         "noetl.attempt": attempt,
-        **{name: value for name, value in places.items() if value is not None},
+        **{name: value for name, value in indices.items() if value is not None},
     }
 
 

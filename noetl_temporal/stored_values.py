@@ -51,8 +51,7 @@ LOAD = "noetl.load"
 GONE = "ValueGone"
 """Failure type of a missing value: not retryable."""
 
-SECONDS = timedelta(minutes=5)
-"""Timeout of one attempt."""
+ATTEMPT_TIMEOUT = timedelta(minutes=5)
 
 BATCH_BYTES = 1_000_000
 """Bytes of the values that one local activity stores, as JSON."""
@@ -141,8 +140,8 @@ def _elements_text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> byt
 
 
 async def store_large_result(report: ToolReport, values: ValueStore, *, is_paged: bool) -> ToolReport:
-    """Return the report with a reference instead of a large result, which is stored; if it ``is_paged``, a large list
-    in it page by page. Raises the driver's errors.
+    """Store a large result, and return the report with a reference to it. If it ``is_paged``, a large list in it is
+    stored page by page. Raises the driver's errors.
     """
     result = report.outcome.get("result")
     if not values.is_available or result is None:
@@ -150,14 +149,14 @@ async def store_large_result(report: ToolReport, values: ValueStore, *, is_paged
     data = msgspec.json.encode(result)
     if len(data) < STORE_FROM_BYTES:
         return report
-    stored = await _paged(result, len(data), values) if is_paged else None
+    stored = await _store_pages(result, len(data), values) if is_paged else None
     stored = stored or StoredRef((Part(await values.put(data)),), len(data), is_one=True)
     outcome = {name: value for name, value in report.outcome.items() if name != "result"}
     return replace(report, outcome=outcome, stored=stored, preview=data[:PREVIEW_BYTES].decode(errors="ignore"))
 
 
-async def _paged(result: Json, size: int, values: ValueStore) -> StoredRef | None:
-    """Store the large list of a result page by page; None for a result that has none or several, or much beside it."""
+async def _store_pages(result: Json, size: int, values: ValueStore) -> StoredRef | None:
+    """Store the only large list of a result page by page; None if it has none or several, or much data beside it."""
     match list(large_lists(result)):
         case [(place, items)]:
             beside: dict[str, Json] = with_values_at(result, {place: None}) if place else {}
@@ -205,7 +204,7 @@ def _store_batch(command: StoreValues, values: Sequence[Any]) -> workflow.Activi
         STORE,
         args=values,
         result_type=list[PayloadRef],
-        start_to_close_timeout=SECONDS,
+        start_to_close_timeout=ATTEMPT_TIMEOUT,
         retry_policy=_RETRY,
         summary=summary(f"store {command.what}"),
     )
@@ -231,7 +230,7 @@ def start_load(command: LoadValue) -> workflow.ActivityHandle[msgspec.Raw]:
         LOAD,
         command.stored,
         result_type=msgspec.Raw,
-        start_to_close_timeout=SECONDS,
+        start_to_close_timeout=ATTEMPT_TIMEOUT,
         retry_policy=_RETRY,
         summary=summary(f"load {command.stored.bytes:,} bytes"),
     )

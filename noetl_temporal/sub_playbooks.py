@@ -7,8 +7,8 @@ The ids of a child follow from those of its call alone, whichever chunk or run o
 repeated after a reset is the same execution, whose calls find their outcomes in the ledger (dev/decisions/0086).
 
 The child reports its outcome and applies no rules: the machine does, and a retry is another child with other ids. A
-child that is waited for is cancelled when its caller stops, and then still waited for, so that its cleanup is over
-before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
+child that is waited for is cancelled when its caller stops, and the caller waits for its end, so that its cleanup is
+over before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
 """
 
 from __future__ import annotations
@@ -121,20 +121,20 @@ class SubPlaybooks:
         return ToolReport(outcome, is_decided=False)
 
     async def _outcome(self, call: ToolCall) -> PlainOutcome:
-        playbook, is_waited = self._pinned_playbook(call), _flag(call.config.get("wait", True))
+        playbook, is_awaited = self._pinned_playbook(call), _is_true(call.config.get("wait", True))
         run_input = self._input(call, playbook)
         workflow_id = child_id_below(self._caller.workflow_id, call.id)
-        facts = _called_run_facts(run_input, workflow_id)
-        if not is_waited:
+        run_info = _called_run_info(run_input, workflow_id)
+        if not is_awaited:
             await self._start_detached(workflow_id, run_input, playbook)
-            return {"status": "ok", "result": facts, "meta": facts}
+            return {"status": "ok", "result": run_info, "meta": run_info}
         child = await self._start_awaited(call, workflow_id, run_input, playbook)
         timeout = self._timeouts[workflow_id] = _Timeout(workflow_id, call.timeout)
         if not self._is_paused:
             timeout.start()
         self._on_started(workflow_id)
         try:
-            return await _wait_for_end(child, call, facts, timeout)
+            return await _wait_for_end(child, call, run_info, timeout)
         finally:
             timeout.stop()
             del self._timeouts[workflow_id]
@@ -232,18 +232,18 @@ class SubPlaybooks:
         )
 
 
-async def _wait_for_end(child: _Child, call: ToolCall, facts: dict[str, Json], time_limit: _Timeout) -> PlainOutcome:
+async def _wait_for_end(child: _Child, call: ToolCall, run_info: dict[str, Json], time_limit: _Timeout) -> PlainOutcome:
     """Return the outcome of a child, which its timeout may cancel. Raises the error of a child that was cancelled for
     another reason.
     """
     try:
-        return {"status": "ok", "result": (await child).result, "meta": facts}
+        return {"status": "ok", "result": (await child).result, "meta": run_info}
     except ChildWorkflowError as error:
         if time_limit.has_passed:
-            return {**error_outcome("timeout", f"timed out after {call.timeout:g} s"), "meta": facts}
+            return {**error_outcome("timeout", f"timed out after {call.timeout:g} s"), "meta": run_info}
         if is_cancelled_exception(error) or _type_of(error) == PLAYBOOK_CANCELLED:
             raise
-        return {**_failure_outcome(call, error), "meta": facts}
+        return {**_failure_outcome(call, error), "meta": run_info}
 
 
 class _Timeout:
@@ -252,18 +252,18 @@ class _Timeout:
     def __init__(self, workflow_id: str, seconds: float | None) -> None:
         self._workflow_id = workflow_id
         self.has_passed = False
-        self._left = seconds
+        self._remaining_seconds = seconds
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Start or continue the time."""
-        if self._left is not None and self._timer is None and not self.has_passed:
-            self._timer = asyncio.get_running_loop().call_later(self._left, self._cancel_after_timeout)
+        if self._remaining_seconds is not None and self._timer is None and not self.has_passed:
+            self._timer = asyncio.get_running_loop().call_later(self._remaining_seconds, self._cancel_after_timeout)
 
     def stop(self) -> None:
         """Stop the time."""
         if self._timer is not None:
-            self._left = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
+            self._remaining_seconds = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
             self._timer.cancel()
             self._timer = None
 
@@ -296,8 +296,8 @@ def _type_of(error: ChildWorkflowError) -> str | None:
     return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
-def _called_run_facts(run_input: RunInput, workflow_id: str) -> dict[str, Json]:
-    """Return the facts about a started run. Ids are strings, because they exceed 2^53."""
+def _called_run_info(run_input: RunInput, workflow_id: str) -> dict[str, Json]:
+    """Return what a caller sees of a started run. Ids are strings, because they exceed 2^53."""
     return {
         "execution_id": str(run_input.execution_id),
         "workflow_id": workflow_id,
@@ -310,7 +310,7 @@ def _return_step(call: ToolCall) -> str:
     return str(call.config.get("return_step") or call.config.get("result_step") or "")
 
 
-def _flag(value: Json) -> bool:
+def _is_true(value: Json) -> bool:
     return value.strip().lower() not in _FALSE_STRINGS if isinstance(value, str) else bool(value)
 
 

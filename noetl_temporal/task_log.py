@@ -17,7 +17,7 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import Database
 
-__all__ = ["NOTICE_STREAM", "LogLine", "LogTail", "PrintedText", "TaskPlace", "is_only_task", "store_printed"]
+__all__ = ["NOTICE_STREAM", "LogLine", "LogTail", "OutputSource", "PrintedText", "is_only_task", "store_printed"]
 
 NOTICE_STREAM = "noetl"
 """The stream of the row that reports that the output of a call is truncated."""
@@ -29,7 +29,7 @@ LONGEST_COMMIT = timedelta(seconds=5)
 """How long the transaction of a row may take without readers that follow the log missing the row."""
 
 
-class TaskPlace(NamedTuple):
+class OutputSource(NamedTuple):
     """The source of output: one attempt of a call. Iterations count from 0, as in the event log."""
 
     execution_id: int
@@ -67,21 +67,21 @@ class LogLine(msgspec.Struct, frozen=True):
     stream: str
     text: str
 
-    def place_and_text(self) -> str:
+    def text_with_source(self) -> str:
         """Return ``fetch/parse[2], attempt 2: the text``; another stream than stdout is named."""
-        place = self.step if is_only_task(self.step, self.task) else f"{self.step}/{self.task}"
-        place += "" if self.iteration is None else f"[{self.iteration}]"
+        source = self.step if is_only_task(self.step, self.task) else f"{self.step}/{self.task}"
+        source += "" if self.iteration is None else f"[{self.iteration}]"
         attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
         stream = "" if self.stream == "stdout" else f" ({self.stream})"
-        return f"{place}{attempt}{stream}: {self.text}"
+        return f"{source}{attempt}{stream}: {self.text}"
 
 
-async def store_printed(dsn: str, place: TaskPlace, texts: Sequence[PrintedText]) -> None:
+async def store_printed(dsn: str, source: OutputSource, texts: Sequence[PrintedText]) -> None:
     """Append rows; the table is created if there is none yet. Raises asyncpg's errors, OSError."""
 
     async def insert(connection: Connection) -> None:
         times, streams, lines = zip(*texts, strict=True)
-        await connection.execute(sql.query("add_log"), *place, list(times), list(streams), list(lines))
+        await connection.execute(sql.query("add_log"), *source, list(times), list(streams), list(lines))
 
     try:
         await run_on_pool(dsn, insert)

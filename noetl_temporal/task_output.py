@@ -21,7 +21,7 @@ from noetl_temporal.call_log import CallLog, worker_name
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.mirror.storable import storable_text
-from noetl_temporal.task_log import NOTICE_STREAM, PrintedText, TaskPlace, is_only_task, store_printed
+from noetl_temporal.task_log import NOTICE_STREAM, OutputSource, PrintedText, is_only_task, store_printed
 
 __all__ = ["TaskOutput"]
 
@@ -38,16 +38,16 @@ FLUSH_SECONDS = 0.25
 STORE_SECONDS = 2.0
 """How long a call waits for its output to be stored."""
 
-AWAY_SECONDS = 10.0
-"""How long nothing is stored after a failure, as otherwise every call that prints would wait."""
+UNAVAILABLE_SECONDS = 10.0
+"""How long nothing is stored after a failure: otherwise every call that prints would wait."""
 
 _TRUNCATED = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
 """Logs the output at level INFO, which cli/logs.py enables."""
 
-_away_until: dict[str, float] = {}
-"""DSN -> until when, on the monotonic clock, this process stores nothing there."""
+_unavailable_until: dict[str, float] = {}
+"""DSN -> the end of the time, on the monotonic clock, in which this process stores nothing there."""
 
 
 class _Lines:
@@ -73,9 +73,9 @@ class TaskOutput:
     async def __aenter__(self) -> None:
         pass
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, where: object) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
         """Raises nothing, and waits for the store only as long as STORE_SECONDS."""
-        del kind, error, where
+        del kind, error, traceback
         if not self._fed_characters:
             return
         if self._flushing is not None:
@@ -138,44 +138,44 @@ class TaskOutput:
             if self._is_full:
                 break
             data = text.text.encode()
-            left = MOST_BYTES - self._stored_bytes
+            remaining = MOST_BYTES - self._stored_bytes
             self._stored_bytes += len(data)
-            if len(data) <= left:
+            if len(data) <= remaining:
                 printed.append(text)
                 continue
             self._is_full = True
-            if left > 0:
-                printed.append(text._replace(text=data[:left].decode("utf-8", "ignore")))
+            if remaining > 0:
+                printed.append(text._replace(text=data[:remaining].decode("utf-8", "ignore")))
             printed.append(PrintedText(text.time, NOTICE_STREAM, _TRUNCATED))
         return printed
 
     # ---- where it goes ----------------------------------------------------------------------------------------------
 
     async def _store(self, texts: list[PrintedText]) -> None:
-        if self._dsn is None or time.monotonic() < _away_until.get(self._dsn, 0.0):
+        if self._dsn is None or time.monotonic() < _unavailable_until.get(self._dsn, 0.0):
             return
         call = self._call
-        place = TaskPlace(
+        source = OutputSource(
             call.execution_id, call.step, call.task, call.iteration, call.page, self._attempts.number, worker_name()
         )
         try:
             async with asyncio.timeout(STORE_SECONDS):
-                await store_printed(self._dsn, place, texts)
+                await store_printed(self._dsn, source, texts)
         except (TimeoutError, *DATABASE_ERRORS) as error:
-            _away_until[self._dsn] = time.monotonic() + AWAY_SECONDS
-            _log.warning("the output of tasks is not stored for %g s: %s", AWAY_SECONDS, type(error).__name__)
+            _unavailable_until[self._dsn] = time.monotonic() + UNAVAILABLE_SECONDS
+            _log.warning("the output of tasks is not stored for %g s: %s", UNAVAILABLE_SECONDS, type(error).__name__)
 
     def _log_to_worker(self, texts: list[PrintedText]) -> None:
         """Write the lines to the worker's log, indented, so that they differ from lines of the log itself."""
-        left = MOST_CHARACTERS - self._logged_characters
-        if left <= 0:
+        remaining = MOST_CHARACTERS - self._logged_characters
+        if remaining <= 0:
             return
         printed = "".join(text.text if text.text.endswith("\n") else f"{text.text}\n" for text in texts)
         if not printed.strip():
             return
         self._logged_characters += len(printed)
-        lines = printed[:left].splitlines()
-        if len(printed) > left:
+        lines = printed[:remaining].splitlines()
+        if len(printed) > remaining:
             lines.append("... (the rest is in noetl.log)" if self._dsn else "... (the rest is omitted)")
         message_lines = "".join(f"\n  | {line}" for line in lines)
         call, attempt = self._call, self._attempts.number

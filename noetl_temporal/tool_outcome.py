@@ -53,8 +53,8 @@ class Deadline:
 async def run_with_deadline(
     run: Callable[[], Awaitable[T]], deadline: Deadline, describe_call: Callable[[], str] = str
 ) -> tuple[T | None, PlainOutcome | None]:
-    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``what()`` then names
-    the call in the message. Raises only CancelledError.
+    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``describe_call``
+    returns the name of the call for the message of a timeout. Raises only CancelledError.
     """
     timer = asyncio.timeout_at(deadline.at)
     try:
@@ -129,9 +129,11 @@ def _scrub_values(values: Mapping[str, Any], credentials: Credentials, but: froz
     return {name: value if name in but else credentials.mask_secrets(value) for name, value in values.items()}
 
 
-def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used: int) -> str:
-    """Encode the outcome for the ledger in the form of the report; ``used`` attempts have reported so far."""
-    return msgspec.json.encode(LedgerOutcome(limit_size(without_secrets(outcome, credentials), limit), used)).decode()
+def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used_attempts: int) -> str:
+    """Encode the outcome for the ledger in the form of the report; ``used_attempts`` attempts have reported so far."""
+    return msgspec.json.encode(
+        LedgerOutcome(limit_size(without_secrets(outcome, credentials), limit), used_attempts)
+    ).decode()
 
 
 _ENVELOPE = frozenset({"status", "error"})

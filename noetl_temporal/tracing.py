@@ -52,10 +52,10 @@ def tracing_problem() -> str | None:
     return None
 
 
-def submission_span(given: RunInput) -> AbstractContextManager[None]:
+def submission_span(run_input: RunInput) -> AbstractContextManager[None]:
     """Return the span of a submission, the root of the run's trace."""
     spans_ = _spans()
-    return nullcontext() if spans_ is None else spans_.submission(given)
+    return nullcontext() if spans_ is None else spans_.submission(run_input)
 
 
 def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:

@@ -38,9 +38,9 @@ _RECORDED_SECONDS = 60
 
 
 class Trail:
-    """Events that no command carries yet. Tests of playbooks set ``watch``, which is called with each event."""
+    """Events that no command carries yet. ``on_event`` is called with each event; tests of playbooks set it."""
 
-    watch: Callable[[DomainEvent], None] | None = None
+    on_event: Callable[[DomainEvent], None] | None = None
 
     def __init__(self) -> None:
         self._events: list[DomainEvent] = []
@@ -51,8 +51,8 @@ class Trail:
         """Collect an event of this many bytes; many of them go into a marker."""
         self._events.append(event)
         self._bytes += size
-        if self.watch is not None:
-            self.watch(event)
+        if self.on_event is not None:
+            self.on_event(event)
         if self._bytes > MARKER_BYTES:
             self.record()
 

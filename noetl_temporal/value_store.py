@@ -140,8 +140,8 @@ class ValueStore:
         return self._driver
 
 
-async def retry_until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Retry ``work`` until the payload store is available; ``what`` is logged with each failure.
+async def retry_until_done(failure: str, work: Callable[[], Awaitable[T]]) -> T:
+    """Retry ``work`` until the payload store is available; ``failure`` describes it in the log.
 
     Raises LookupError for what is gone.
     """
@@ -152,6 +152,6 @@ async def retry_until_done(what: str, work: Callable[[], Awaitable[T]]) -> T:
         except LookupError:
             raise
         except Exception as error:
-            _log.warning("%s: %s: %s; retrying in %g s", what, type(error).__name__, error, delay)
+            _log.warning("%s: %s: %s; retrying in %g s", failure, type(error).__name__, error, delay)
         await asyncio.sleep(delay)
         delay = min(LONGEST_DELAY, 2 * delay)

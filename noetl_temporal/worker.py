@@ -90,7 +90,7 @@ def tool_worker(
 
 
 def shared_worker(
-    client: Client, tools: Mapping[str, Activity], others: list[Activity], options: WorkerOptions
+    client: Client, tools: Mapping[str, Activity], other_activities: list[Activity], options: WorkerOptions
 ) -> Worker:
     """Return the worker that runs playbooks. Calls on the same queue start on it immediately."""
     prepare_structs()
@@ -103,7 +103,7 @@ def shared_worker(
             orphan_activity(client),
             *value_activities(ValueStore(client.data_converter)),
             *tools.values(),
-            *others,
+            *other_activities,
         ],
         no_remote_activities=not tools,
         workflow_runner=UnsandboxedWorkflowRunner(),

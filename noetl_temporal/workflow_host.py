@@ -9,11 +9,11 @@ turn. Without a cancel they are facts already, because the SDK wakes the host on
 
 A workflow task has a budget (machine/budget.py). When work is left over, a timer of a millisecond starts the next one.
 
-Continue-as-new. After the soft limit the host makes the machine *hold*: it begins nothing, but applies facts. If no
+Continue-as-new. After the soft limit the host makes the machine *idle*: it begins nothing, but applies facts. If no
 call and no loop is in flight then, the run continues as new from the snapshot, in which timers are deadlines, so they
 start again. Otherwise the machine continues; the host waits only for values that are being stored or loaded. A chunk of
 a loop first gives back the items that it has not begun, and so ends; it continues as new only because of the calls of a
-single item. At the hard limit the machine holds until nothing is in flight, with a warning in the log and in the
+single item. At the hard limit the machine idles until nothing is in flight, with a warning in the log and in the
 details in the Temporal UI. A cancelled run never continues as new: only its cleanup is left, and the new run would not
 know of the cancel.
 
@@ -40,7 +40,7 @@ from noetl_temporal.machine.facts import (
     Continued,
     Decided,
     Fact,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
     PauseRequested,
     RetryRequested,
@@ -187,7 +187,7 @@ class WorkflowHost:
             self._performer.terminate_orphans(self._machine.chunks_in_flight)
             self._must_repeat_pause = True
         self._feed_cancels()
-        if self._may_continue_as_new() and not self._machine.state.holding and self._performer.finish is None:
+        if self._may_continue_as_new() and not self._machine.state.is_idling and self._performer.finish is None:
             self._shorten_history()
         self._feed_inbox()
         if self._must_repeat_pause and not self._performer.inbox:
@@ -200,15 +200,15 @@ class WorkflowHost:
             self._performer.note(fact)
 
     def _shorten_history(self) -> None:
-        """Act on a long history: a chunk gives back the items that it has not begun, other machines hold until idle.
+        """Act on a long history: a chunk gives back the items that it has not begun, other machines idle.
 
-        They do not hold while stored values are loaded: the new run would load those again that arrive meanwhile.
+        They do not idle while stored values are loaded: the new run would load those again that arrive meanwhile.
         """
         if isinstance(self._machine, LoopMachine) and self._machine.may_return_items:
             self._soft_events = workflow.info().get_current_history_length() + SOFT_EVENTS
             self.feed(ReturnRequested(now()))
         elif not self._machine.is_loading or self._is_at_hard_limit():
-            self.feed(HoldRequested(now()))
+            self.feed(IdleRequested(now()))
 
     def _feed_inbox(self) -> None:
         """Feed the facts of the inbox within the budget; the others wait for the next workflow task."""
@@ -250,10 +250,10 @@ class WorkflowHost:
     def _prepare_continue_as_new(self) -> bool:
         """Return whether the run continues as new once its machine is idle.
 
-        If it is due but calls are in progress, feed the facts that make the machine hold new calls.
+        If it is due but calls are in progress, feed the facts that keep the machine from beginning new calls.
         """
         if not self._may_continue_as_new():
-            if self._machine.state.holding:
+            if self._machine.state.is_idling:
                 self.feed(Continued(now()))
             return False
         if self._machine.is_idle and not self._performer.inbox:
@@ -264,7 +264,7 @@ class WorkflowHost:
             self.feed(Continued(now()))
         elif not self._is_wait_logged:
             self._is_wait_logged = True
-            self.feed(HoldRequested(now(), "the history is near its limit: waiting for calls in progress to end"))
+            self.feed(IdleRequested(now(), "the history is near its limit: waiting for calls in progress to end"))
         return False
 
     def _should_upgrade(self) -> bool:

@@ -35,7 +35,7 @@ from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
 from noetl_temporal.machine.facts import (
     Answered,
     Decided,
-    Resumed,
+    Restored,
     Signalled,
     Started,
     WaitClosed,
@@ -118,7 +118,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         if run_input.state is None:
             self._host.feed(await with_values_of_start(start, playbook.graph, run_input.limit))
         else:
-            self._host.feed(Resumed(now()))
+            self._host.feed(Restored(now()))
         finish = await self._host.drive()
         if finish is None:
             state = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
@@ -269,7 +269,7 @@ class LoopWorkflow:
     @workflow.run
     async def run(self, loop_run: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
         """Run the chunk. The workflow succeeds even if iterations fail; their outcomes are in the report."""
-        self._host.feed(Started(now()) if loop_run.state is None else Resumed(now()))
+        self._host.feed(Started(now()) if loop_run.state is None else Restored(now()))
         finish = await self._host.drive()
         if finish is None or self._machine.report is None:
             state = {"machine": self._machine.snapshot()}

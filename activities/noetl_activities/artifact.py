@@ -20,8 +20,8 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
 from noetl_activities.tool import Credential, Json, Request, ToolContext
 from noetl_activities.tool_spec import built_in
+from noetl_compiler.language.credentials import AUTH_AND_ENDPOINT
 from noetl_compiler.language.error_kinds import http_kind
-from noetl_compiler.language.keys import AUTH_AND_ENDPOINT
 
 __all__ = ["TOOL", "ArtifactTool"]
 

@@ -9,8 +9,8 @@ from noetl_compiler.language.tools import SQL_KINDS
 
 __all__ = ["call_summary"]
 
-_MAX_LENGTH = 100
-"""Maximum length of the statement in a summary."""
+_MAX_STATEMENT_CHARS = 100
+"""Maximum length of a statement in a summary."""
 
 
 def call_summary(kind: str, config: dict[str, Json]) -> str:
@@ -20,4 +20,4 @@ def call_summary(kind: str, config: dict[str, Json]) -> str:
     if kind not in SQL_KINDS:
         return ""
     text = " ".join(first_statement(config).split())
-    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 3]}..."
+    return text if len(text) <= _MAX_STATEMENT_CHARS else f"{text[: _MAX_STATEMENT_CHARS - 3]}..."

@@ -6,12 +6,12 @@ from noetl_activities.outcome import Json
 from noetl_activities.scrub import TRUNCATION_MARGIN
 from noetl_activities.tool import ToolContext
 
-__all__ = ["MAX_OUTPUT", "CapturedStream", "truncation_warning"]
+__all__ = ["MAX_OUTPUT_BYTES", "CapturedStream", "truncation_warning"]
 
-MAX_OUTPUT = 256 * 1024
+MAX_OUTPUT_BYTES = 256 * 1024
 """Maximum bytes of stdout, and of stderr, in a result: both fit into the history without a payload store."""
 
-_BEGINNING_BYTES = MAX_OUTPUT + TRUNCATION_MARGIN
+_BEGINNING_BYTES = MAX_OUTPUT_BYTES + TRUNCATION_MARGIN
 _END_BYTES = 64 * 1024
 """Bytes of the end that are captured besides the beginning, because a failed command prints its error there."""
 
@@ -62,7 +62,7 @@ class CapturedStream:
 def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
     """Return the ``meta`` of the outcome, with a warning if streams are truncated."""
     warnings = [
-        f"{name} has {stream.size:,} bytes, and the result only the first {MAX_OUTPUT:,} of them"
+        f"{name} has {stream.size:,} bytes, and the result only the first {MAX_OUTPUT_BYTES:,} of them"
         for name, stream in streams.items()
         if not stream.is_whole
     ]

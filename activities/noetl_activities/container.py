@@ -168,7 +168,6 @@ def _outcome(engine: str, code: int, stdout: CapturedStream, stderr: CapturedStr
     result = {"exit_code": code, "stdout": stdout.result_text(context), "stderr": stderr.result_text(context)}
     message = f"the container ended with status {code}" + (f": {last_lines}" if last_lines else "")
     error = ErrorInfo("exception", message, code=str(code)) if code else None
-
     return Outcome("error" if code else "ok", result, error, truncation_warning(stdout=stdout, stderr=stderr))
 
 

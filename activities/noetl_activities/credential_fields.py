@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FIELDS", "METADATA", "READABLE_TYPE", "field_problem", "foreign_type_problem", "unknown_keys"]
+__all__ = ["FIELDS", "METADATA", "READABLE_TYPE", "field_error", "foreign_type_error", "unknown_keys_error"]
 
 _OBJECT_STORE_FIELDS = frozenset(
     {"access_key_id", "key_id", "aws_access_key_id"}
@@ -64,21 +64,21 @@ _MAX_TYPE_CHARS = 40
 """Maximum length of a type in a message."""
 
 
-def field_problem(fields: Mapping[Any, Any]) -> str | None:
-    """Return the problem with the fields of a credential; None if they are valid.
+def field_error(fields: Mapping[Any, Any]) -> str | None:
+    """Return what is wrong with the fields of a credential; None if they are valid.
 
     Without a type, the fields of all types are allowed. With an unknown type, any field is.
     """
     type_ = fields.get("type")
     if type_ is None:
-        return unknown_keys(fields, {key for keys in FIELDS.values() for key in keys})
+        return unknown_keys_error(fields, {key for keys in FIELDS.values() for key in keys})
     if not isinstance(type_, str):
         return f"its type is not a string; allowed: {', '.join(FIELDS)}"
     allowed_keys = _fields_of_type(type_)
-    return None if allowed_keys is None else unknown_keys(fields, allowed_keys)
+    return None if allowed_keys is None else unknown_keys_error(fields, allowed_keys)
 
 
-def foreign_type_problem(fields: Mapping[Any, Any]) -> str | None:
+def foreign_type_error(fields: Mapping[Any, Any]) -> str | None:
     """Return why a credential of an unknown type cannot be used; None for known types.
 
     Such a credential may be for another program that shares the file.
@@ -96,7 +96,7 @@ def _fields_of_type(type_: str) -> frozenset[str] | None:
     return FIELDS.get(_ALIASES.get(name, name))
 
 
-def unknown_keys(fields: Mapping[Any, Any], allowed_keys: Iterable[str]) -> str | None:
+def unknown_keys_error(fields: Mapping[Any, Any], allowed_keys: Iterable[str]) -> str | None:
     """Return ``unknown key "tokn" (did you mean "token"?); allowed: ...``; None if all keys are allowed."""
     known_keys = {*allowed_keys, *METADATA, "type"}
     unknown = next((key for key in fields if key not in known_keys), None)

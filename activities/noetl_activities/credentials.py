@@ -16,7 +16,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from noetl_activities.credential_fields import foreign_type_problem
+from noetl_activities.credential_fields import foreign_type_error
 from noetl_activities.credential_shape import credential_fields
 from noetl_activities.credentials_file import read_credentials, unreadable_file
 from noetl_activities.errors import ConfigError, CredentialError
@@ -27,16 +27,12 @@ from noetl_activities.secrets.resolve import leaf_values, may_contain_reference,
 from noetl_activities.secrets.secret_cache import SecretCache
 from noetl_activities.tool import Credential, Json
 from noetl_activities.variables import CREDENTIAL_PREFIX
+from noetl_compiler.language.credentials import KEYS_BESIDE_NAME, NAME_KEYS
 from noetl_compiler.secret_references import SecretReference, format_reference, references_in
 
-__all__ = ["KEYS_BESIDE_NAME", "NAME_KEYS", "CredentialSource", "Credentials", "credential_name"]
+__all__ = ["CredentialSource", "Credentials", "credential_name"]
 
 _MAX_HINT_NAMES = 10
-NAME_KEYS = ("credential", "key", "name")
-KEYS_BESIDE_NAME = frozenset(
-    {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
-)
-"""Fields that a playbook may set next to a credential's name: how it is used, but not the server or the account."""
 
 Fields: TypeAlias = dict[str, Any]
 
@@ -54,9 +50,9 @@ class CredentialSource:
         """Return the credential with this name. ``for_tools``: its type must be known. Raises CredentialError."""
         credential = self._from_file().get(name)
         if credential is not None:
-            problem = foreign_type_problem(credential) if for_tools else None
-            if problem:
-                raise CredentialError(f"the credential {name!r} of {self._file} {problem}")
+            error_text = foreign_type_error(credential) if for_tools else None
+            if error_text:
+                raise CredentialError(f"the credential {name!r} of {self._file} {error_text}")
             return credential
         variable = CREDENTIAL_PREFIX + re.sub(r"\W", "_", name).upper()
         if variable not in self.environment:

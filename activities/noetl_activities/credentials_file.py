@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import yaml
 
-from noetl_activities.credential_fields import field_problem, unknown_keys
+from noetl_activities.credential_fields import field_error, unknown_keys_error
 from noetl_activities.credential_shape import credential_fields
 from noetl_activities.errors import CredentialError
 from noetl_activities.tool import Credential
@@ -67,9 +67,9 @@ def _list_entries(file: Path, entries: list[Any]) -> Iterator[tuple[str, Credent
         if not isinstance(fields.get("name"), str) or not isinstance(data, dict):
             hint = "write {name: ..., type: ..., data: {...}}"
             raise CredentialError(f"{file}: entry {number} is not a credential: {hint}")
-        problem = unknown_keys(fields, ("name", "data"))
-        if problem:
-            raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {problem}")
+        error_text = unknown_keys_error(fields, ("name", "data"))
+        if error_text:
+            raise CredentialError(f"{file}: entry {number} ({fields['name']!r}): {error_text}")
         yield (
             fields["name"],
             credential_fields({key: value for key, value in fields.items() if key != "name" and value is not None}),
@@ -84,9 +84,9 @@ def _mapping_entries(file: Path, entries: Mapping[Any, Any]) -> Iterator[tuple[s
 
 
 def _check_fields(file: Path, name: str, fields: Credential) -> Credential:
-    problem = field_problem(fields)
-    if problem:
-        raise CredentialError(f"{file}: the credential {name!r}: {problem}")
+    error_text = field_error(fields)
+    if error_text:
+        raise CredentialError(f"{file}: the credential {name!r}: {error_text}")
     return fields
 
 

@@ -52,8 +52,8 @@ class RunningCall:
         self.locks = locks
         self.is_cancelled = False
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._answer_received = threading.Event()
-        self._answer = ""
+        self._has_outcome_text = threading.Event()
+        self._outcome_text = ""
 
     @contextmanager
     def interruptible(self, connection: duckdb.DuckDBPyConnection) -> Generator[None]:
@@ -79,20 +79,20 @@ class RunningCall:
     def cancel(self) -> None:
         """Interrupt the call. May be repeated, to interrupt a statement that it has started since."""
         self.is_cancelled = True
-        self._answer_received.set()
+        self._has_outcome_text.set()
         self.locks.wake()
         connection = self._connection
         if connection is not None:
             with suppress(duckdb.Error):  # it is closed
                 connection.interrupt()
 
-    def receive_answer(self, text: str) -> None:
-        """Receive the worker's answer to an OutcomeNeeded message."""
-        self._answer = text
-        self._answer_received.set()
+    def receive_outcome_text(self, text: str) -> None:
+        """Receive the text that the call asked for with OutcomeNeeded."""
+        self._outcome_text = text
+        self._has_outcome_text.set()
 
-    def wait_for_answer(self) -> str:
-        """Wait for the answer to an OutcomeNeeded message, and return it. Raises CancelledCallError."""
-        self._answer_received.wait()
+    def wait_for_outcome_text(self) -> str:
+        """Wait for the text that the call asked for with OutcomeNeeded. Raises CancelledCallError."""
+        self._has_outcome_text.wait()
         self.raise_if_cancelled()
-        return self._answer
+        return self._outcome_text

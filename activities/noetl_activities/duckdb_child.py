@@ -46,7 +46,7 @@ def main() -> None:
         setup = read_frame(messages)
         if isinstance(setup, Setup):
             confine(setup.directories, setup.memory)
-            service = Service(setup, replies)
+            service = CallServer(setup, replies)
             while (message := read_frame(messages)) is not None:
                 service.handle(message)
     except BaseException:
@@ -67,27 +67,27 @@ def _take_over_pipe(descriptor: int, flags: int, mode: str) -> BinaryIO:
     return os.fdopen(pipe, mode)  # type: ignore[return-value]
 
 
-class Service:
-    """The calls of this process."""
+class CallServer:
+    """Runs the calls that the worker sends, each in a thread."""
 
     def __init__(self, setup: Setup, out: BinaryIO) -> None:
         self._setup = setup
         self._instance = Instance(setup)
         self._locks = NamedLocks()
-        self._running: dict[int, RunningCall] = {}
-        self._out = out
-        self._sending = threading.Lock()
+        self._running_calls: dict[int, RunningCall] = {}
+        self._replies = out
+        self._send_lock = threading.Lock()
 
     def handle(self, message: Setup | Call | Find | Store | OutcomeText | Cancel) -> None:
         """Handle a message of the worker. Calls run in the background."""
         if isinstance(message, Setup):
             return
-        running_call = self._running.get(message.number)
+        running_call = self._running_calls.get(message.number)
         if isinstance(message, Call | Find | Store):
-            running_call = self._running[message.number] = RunningCall(self._locks)
+            running_call = self._running_calls[message.number] = RunningCall(self._locks)
             threading.Thread(target=self._serve, args=(message, running_call), daemon=True).start()
         elif running_call is not None and isinstance(message, OutcomeText):
-            running_call.receive_answer(message.text)
+            running_call.receive_outcome_text(message.text)
         elif running_call is not None:
             running_call.cancel()
 
@@ -95,7 +95,7 @@ class Service:
         try:
             reply: Reply = self._reply(message, running_call)
         finally:
-            del self._running[message.number]
+            del self._running_calls[message.number]
         try:
             self._send(reply)
         except (ValueError, RecursionError, MemoryError) as error:
@@ -131,7 +131,7 @@ class Service:
 
         def encode_outcome(outcome: Outcome) -> str:
             self._send(OutcomeNeeded(call.number, outcome))
-            return running_call.wait_for_answer()
+            return running_call.wait_for_outcome_text()
 
         if call.key is None or not stores_outcome(connection, call.statements):
             return OnceResult(run())
@@ -139,9 +139,9 @@ class Service:
 
     def _send(self, reply: Reply) -> None:
         frame = encode_frame(reply)
-        with self._sending:
-            self._out.write(frame)
-            self._out.flush()
+        with self._send_lock:
+            self._replies.write(frame)
+            self._replies.flush()
 
 
 def _error_text(error: BaseException) -> str:

@@ -23,10 +23,10 @@ __all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_directories_hint", "datab
 MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """The variable with the memory limit of a DuckDB process, in GiB."""
 
-DEFAULT_MEMORY = 2.0
-_LEAST, _MOST = 1 / 16, 1 << 20
+DEFAULT_MEMORY_GIB = 2.0
+_MIN_MEMORY_GIB, _MAX_MEMORY_GIB = 1 / 16, 1 << 20
 
-_COMPANIONS = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
+_COMPANION_SUFFIXES = (".wal", ".tmp", ".wal.checkpoint", ".wal.recovery")
 """Suffixes of the files that DuckDB writes next to a database."""
 
 _FOLDER_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
@@ -77,13 +77,15 @@ def has_file(file: DatabaseFile) -> bool:
 
 def memory_limit() -> int:
     """Return the bytes that DuckDB may use in one process. Raises ConfigError."""
-    text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY))
+    text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY_GIB))
     try:
         gigabytes = float(text)
     except ValueError:
         gigabytes = 0
-    if not _LEAST <= gigabytes <= _MOST:
-        raise ConfigError(f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_LEAST}")
+    if not _MIN_MEMORY_GIB <= gigabytes <= _MAX_MEMORY_GIB:
+        raise ConfigError(
+            f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_MIN_MEMORY_GIB}"
+        )
     return int(gigabytes * 1024**3)
 
 
@@ -132,7 +134,7 @@ def _resolve_path(path: Path) -> Path:
     """
     try:
         real = Path(os.path.realpath(path))
-        links = [name for name in _COMPANIONS if real.with_name(real.name + name).is_symlink()]
+        links = [name for name in _COMPANION_SUFFIXES if real.with_name(real.name + name).is_symlink()]
     except (OSError, ValueError) as error:
         raise ConfigError(f"the DuckDB file {str(path)!r} cannot be used: {error}") from error
     if links:

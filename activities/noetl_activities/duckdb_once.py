@@ -16,13 +16,13 @@ from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["LEDGER", "UNTRANSACTED", "run_once", "statement_kinds", "stores_outcome"]
+__all__ = ["LEDGER", "NON_TRANSACTIONAL", "run_once", "statement_kinds", "stores_outcome"]
 
 LEDGER = "ledger"
 """The lock for creating the ledger, and for storing rows together with an entry."""
 
 _READ_ONLY = frozenset({"SELECT", "EXPLAIN", "PRAGMA", "SET", "LOAD", "CALL"})
-UNTRANSACTED = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
+NON_TRANSACTIONAL = frozenset({"ATTACH", "DETACH", "TRANSACTION"})
 """Statements that do not belong in a transaction: an attached file stays attached after a rollback, and a transaction
 can write to only one file.
 """
@@ -38,7 +38,7 @@ def stores_outcome(connection: duckdb.DuckDBPyConnection, statements: Sequence[s
     duckdb.Error if they cannot be parsed.
     """
     kinds = statement_kinds(connection, statements)
-    return not kinds <= _READ_ONLY and not kinds & UNTRANSACTED
+    return not kinds <= _READ_ONLY and not kinds & NON_TRANSACTIONAL
 
 
 def statement_kinds(connection: duckdb.DuckDBPyConnection, statements: Sequence[str]) -> set[str]:
@@ -61,14 +61,16 @@ def run_once(
         if text is not None:
             return result_from_ledger(text)
         try:
-            return _in_transaction(connection, run, slot)
+            return _run_in_transaction(connection, run, slot)
         except duckdb.TransactionException as error:
             if any(phrase in str(error) for phrase in _TRANSACTION_REFUSALS):
                 return OnceResult(run())
             raise
 
 
-def _in_transaction(connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot) -> OnceResult:
+def _run_in_transaction(
+    connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot
+) -> OnceResult:
     connection.begin()
     try:
         outcome = run()

@@ -53,7 +53,7 @@ class _ProcessPool:
     """The processes of one event loop, an idle_pool.IdlePool."""
 
     def __init__(self) -> None:
-        self.keepers = 0
+        self.keep_open_count = 0
         self.by_file: dict[DatabaseFile, _PooledProcess] = {}
 
     def acquire(self, file: DatabaseFile) -> _PooledProcess:
@@ -68,7 +68,7 @@ class _ProcessPool:
         if pooled_process.users:
             return
         pooled_process.idle_since = _now()
-        if not (self.keepers and pooled_process.is_usable() and self.by_file.get(file) is pooled_process):
+        if not (self.keep_open_count and pooled_process.is_usable() and self.by_file.get(file) is pooled_process):
             await self._close(file, pooled_process)
         elif len(idle := self._idle()) > MAX_IDLE:
             await self._close(*idle[0])

@@ -19,10 +19,10 @@ import msgspec
 
 from noetl_activities.once import OnceResult
 from noetl_activities.outcome import Json, Outcome
-from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sinks.ledger import Entry, StoreResult
 
 __all__ = [
-    "MAX_FRAME",
+    "MAX_FRAME_BYTES",
     "MEMORY",
     "Call",
     "Cancel",
@@ -40,7 +40,7 @@ __all__ = [
     "read_frame",
 ]
 
-MAX_FRAME = 80 * 1024 * 1024
+MAX_FRAME_BYTES = 80 * 1024 * 1024
 """In bytes. A result has at most 32 MB (duckdb_statements.MAX_BYTES), and contains its last statement twice."""
 
 MEMORY = ":memory:"
@@ -89,7 +89,7 @@ class Store(msgspec.Struct, frozen=True, tag=True):
 
 
 class OutcomeText(msgspec.Struct, frozen=True, tag=True):
-    """The answer to OutcomeNeeded."""
+    """The text that OutcomeNeeded asks for."""
 
     number: int
     text: str
@@ -118,7 +118,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     call_result: OnceResult | None = None
-    store_result: Stored | None = None
+    store_result: StoreResult | None = None
     text: str | None = None
 
 
@@ -136,15 +136,15 @@ Reply: TypeAlias = OutcomeNeeded | Done | Failed
 def encode_frame(message: ToProcess | Reply) -> bytes:
     """Return the message as a frame. Raises ValueError if it cannot be encoded or is too long."""
     body = msgspec.json.encode(message)
-    if len(body) > MAX_FRAME:
-        raise ValueError(f"it is over {MAX_FRAME >> 20} MB")
+    if len(body) > MAX_FRAME_BYTES:
+        raise ValueError(f"it is over {MAX_FRAME_BYTES >> 20} MB")
     return len(body).to_bytes(4, "big") + body
 
 
 def body_size(head: bytes) -> int:
     """Return the length of a frame's JSON from its first four bytes. Raises ValueError if it exceeds the maximum."""
     size = int.from_bytes(head, "big")
-    if size > MAX_FRAME:
+    if size > MAX_FRAME_BYTES:
         raise ValueError(f"a frame of {size} bytes")
     return size
 

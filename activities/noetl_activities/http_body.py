@@ -51,6 +51,8 @@ class _Decoder(Protocol):
 
 
 class _Identity:
+    """Passes on a body without a content encoding."""
+
     def pieces(self, part: bytes) -> Iterator[bytes]:
         yield part
 

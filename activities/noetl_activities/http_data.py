@@ -92,10 +92,10 @@ def _codec(content_type: str) -> str:
 
 def _parse_json(text: str, *, is_declared: bool) -> Json:
     """Parse JSON; return the text if it is not JSON, or if it exceeds the limits and was not declared as JSON."""
-    problem = exceeded_limit(text)
-    if problem is not None and is_declared:
-        raise ConfigError(f"the response is JSON with {problem}: request less at a time")
+    limit = exceeded_limit(text)
+    if limit is not None and is_declared:
+        raise ConfigError(f"the response is JSON with {limit}: request less at a time")
     try:
-        return text if problem is not None else json.loads(text)
+        return text if limit is not None else json.loads(text)
     except ValueError:
         return text

@@ -11,9 +11,9 @@ __all__ = ["IdlePool", "keep_open"]
 
 
 class IdlePool(Protocol):
-    """A pool whose idle resources are kept while ``keepers``, the number of ``keep_open`` blocks, is not 0."""
+    """A pool whose idle resources are kept while ``keep_open`` blocks are running; ``keep_open_count`` of them."""
 
-    keepers: int
+    keep_open_count: int
 
     async def close_older(self, seconds: float) -> None:
         """Close resources that have been idle for at least ``seconds``."""
@@ -23,14 +23,14 @@ class IdlePool(Protocol):
 @asynccontextmanager
 async def keep_open(pool: IdlePool, seconds: float) -> AsyncGenerator[None]:
     """Keep idle resources for ``seconds`` while the block runs. The end of the last block closes all."""
-    pool.keepers += 1
+    pool.keep_open_count += 1
     sweep = asyncio.create_task(_sweep(pool, seconds))
     try:
         yield
     finally:
         sweep.cancel()
-        pool.keepers -= 1
-        if not pool.keepers:
+        pool.keep_open_count -= 1
+        if not pool.keep_open_count:
             await pool.close_older(0)
 
 

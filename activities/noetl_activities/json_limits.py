@@ -48,12 +48,12 @@ def has_more_values(text: bytes, limit: int) -> bool:
 def _structure(text: bytes, limit: int) -> bytes | None:
     """Return the brackets and commas of the text outside of strings; None if it has more than ``limit`` values."""
     reduced_text = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER_BYTES)
-    strings = reduced_text.count(b'"') // 2
-    if strings > 2 * limit:  # a value has at most one name
+    string_count = reduced_text.count(b'"') // 2
+    if string_count > 2 * limit:  # a value has at most one name
         return None
     structure = _STRING.sub(b"", reduced_text.replace(b'""', b""))
-    values = structure.count(b",") + structure.count(b"[") + structure.count(b"{")
-    return None if values > limit else structure
+    value_count = structure.count(b",") + structure.count(b"[") + structure.count(b"{")
+    return None if value_count > limit else structure
 
 
 _TOO_MANY = f"more than {MAX_VALUES:,} values"

@@ -108,14 +108,14 @@ async def _close(client: Client) -> None:
 # ---- errors ----------------------------------------------------------------------------------------------------------
 
 
-_MAX_MESSAGE = 500
+_MAX_MESSAGE_CHARS = 500
 
 
 def _error_info(error: Exception, name: str, context: ToolContext) -> ErrorInfo:
     """Return an error of NATS as an ErrorInfo. Raises ConfigError for a name or value that NATS rejects."""
     from nats.js import errors as stream_errors
 
-    message = context.truncate(f"{name}: {_error_text(error)}", _MAX_MESSAGE)
+    message = context.truncate(f"{name}: {_error_text(error)}", _MAX_MESSAGE_CHARS)
     if isinstance(error, stream_errors.APIError):
         code = getattr(error, "err_code", None)  # errors that the client raises itself have no code
         return ErrorInfo(_api_error_kind(error), message, None if code is None else str(code))

@@ -21,12 +21,12 @@ __all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "result_from
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
-    """A call's entry in the ledger, stored as JSON: the ``outcome``, and in ``used`` the number of attempts that had
-    reported by then, including this one. Failed attempts leave no other record.
+    """A call's entry in the ledger, stored as JSON. ``used_attempts`` is the number of attempts that had reported by
+    then, including this one: failed attempts leave no other record.
     """
 
     outcome: Json
-    used: int = 1
+    used_attempts: int = 1
 
 
 class LedgerSlot(NamedTuple):
@@ -44,14 +44,14 @@ class LedgerSlot(NamedTuple):
 class OnceResult(NamedTuple):
     """The outcome of a call.
 
-    ``is_reused``: an earlier attempt stored it, and nothing was executed now; ``used`` is that of its LedgerOutcome.
-    ``is_in_ledger``: the outcome is in the ledger.
+    ``is_reused``: an earlier attempt stored it, and nothing was executed now; ``used_attempts`` is then that of its
+    LedgerOutcome. ``is_in_ledger``: the outcome is in the ledger.
     """
 
     outcome: Outcome
     is_reused: bool = False
     is_in_ledger: bool = False
-    used: int = 0
+    used_attempts: int = 0
 
 
 @runtime_checkable
@@ -78,4 +78,9 @@ def stores_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
 def result_from_ledger(text: str) -> OnceResult:
     """Return the result for the JSON of a stored outcome."""
     outcome = msgspec.json.decode(text, type=LedgerOutcome)
-    return OnceResult(msgspec.convert(outcome.outcome, Outcome), is_reused=True, is_in_ledger=True, used=outcome.used)
+    return OnceResult(
+        msgspec.convert(outcome.outcome, Outcome),
+        is_reused=True,
+        is_in_ledger=True,
+        used_attempts=outcome.used_attempts,
+    )

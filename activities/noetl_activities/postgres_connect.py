@@ -22,12 +22,12 @@ from asyncpg.connect_utils import SessionAttribute
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
-from noetl_activities.postgres_dsn import SETTINGS, DsnError, dsn_fields
+from noetl_activities.postgres_dsn import DEFAULT_PORT, SETTINGS, DsnError, dsn_fields
 from noetl_activities.postgres_errors import UnreachableError
 from noetl_activities.postgres_pool import Connection, close_quietly, connection_pool
 from noetl_activities.postgres_protocol import guard_logins, limit_received_bytes
 from noetl_activities.postgres_times import set_time_codecs
-from noetl_activities.postgres_tls import MODES, Attempt, is_tls_refused, tls_attempts
+from noetl_activities.postgres_tls import MODES, TlsContext, is_tls_refused, tls_contexts
 from noetl_activities.postgres_types import TypeLimitedConnection
 from noetl_activities.tool import Credential, Json, ToolContext
 from noetl_activities.variables import DEFAULT_CREDENTIAL_VARIABLE
@@ -143,17 +143,17 @@ async def _create_connection(arguments: dict[str, Any], seconds: float | None) -
 
 
 async def _log_in(arguments: dict[str, Any], seconds: float) -> Connection:
-    attempts = tls_attempts(arguments["sslmode"], arguments.get("sslrootcert"))
-    for attempt in attempts[:-1]:
+    contexts = tls_contexts(arguments["sslmode"], arguments.get("sslrootcert"))
+    for tls in contexts[:-1]:
         try:
-            return await _connect_with_tls(arguments, attempt, seconds)
+            return await _connect_with_tls(arguments, tls, seconds)
         except OSError as error:
             if not is_tls_refused(error):
                 raise
-    return await _connect_with_tls(arguments, attempts[-1], seconds)
+    return await _connect_with_tls(arguments, contexts[-1], seconds)
 
 
-async def _connect_with_tls(arguments: dict[str, Any], tls: Attempt, seconds: float) -> Connection:
+async def _connect_with_tls(arguments: dict[str, Any], tls: TlsContext, seconds: float) -> Connection:
     """Connect, passing every argument that asyncpg would otherwise read from the environment and the home folder.
 
     Prepared statements are not cached, because they are discarded between calls (postgres_pool.py).
@@ -197,9 +197,9 @@ def _arguments(credential: Credential) -> dict[str, Any]:
     mode = fields.get("sslmode") or ("disable" if host in _LOCAL_HOSTS or host.startswith("/") else "prefer")
     if mode not in MODES:
         raise CredentialError(f"sslmode must be one of {', '.join(MODES)}")
-    if not all(map(_is_port, fields.get("port", "5432").split(","))):
+    if not all(map(_is_port, fields.get("port", DEFAULT_PORT).split(","))):
         raise ConfigError("db_port must be a number up to 65535")
-    return {"port": "5432", "password": "", "database": user, **fields, "sslmode": mode}
+    return {"port": DEFAULT_PORT, "password": "", "database": user, **fields, "sslmode": mode}
 
 
 def _is_port(text: str) -> bool:

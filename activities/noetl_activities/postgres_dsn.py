@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from urllib.parse import parse_qs, unquote
 
-__all__ = ["DsnError", "dsn_fields", "dsn_location", "dsn_password", "dsn_servers"]
+__all__ = ["DEFAULT_PORT", "DsnError", "dsn_fields", "dsn_location", "dsn_password", "dsn_servers"]
 
 _DSN_PATTERN = re.compile(
     r"""postgres(?:ql)?://
@@ -24,7 +24,7 @@ _HOST = re.compile(r"(?P<host>[\w.-]+|%2[fF][\w.%-]*|\[[0-9a-fA-F:.]+\])(?::(?P<
 _HOST_PARAMETER = re.compile(r"(?:^|&)host=([^&]*)")
 _ADVICE = "percent-encode all characters of the user and the password other than letters and digits"
 
-_DEFAULT_PORT = "5432"
+DEFAULT_PORT = "5432"
 _PARAMETER_ALIASES = {"dbname": "database"}
 _PARAMETERS = frozenset({"host", "port", "user", "password", "database", "sslmode", "sslrootcert"})
 SETTINGS = frozenset({"application_name", "lock_timeout", "options", "search_path", "statement_timeout"})
@@ -43,7 +43,7 @@ def dsn_fields(dsn: str) -> dict[str, str]:
     hosts = _hosts(parts)
     fields = {
         "host": ",".join(host for host, _ in hosts),
-        "port": ",".join(port or _DEFAULT_PORT for _, port in hosts),
+        "port": ",".join(port or DEFAULT_PORT for _, port in hosts),
         **{name: unquote(parts[name] or "") for name in ("user", "password", "database")},
     }
     present = {name: value for name, value in fields.items() if value.strip(",")}
@@ -70,7 +70,7 @@ def dsn_servers(dsn: str) -> list[tuple[str, int]]:
     parts = _parse(dsn)
     query = parse_qs(parts["query"] or "")
     query_hosts = [(host, "") for host in ",".join(query.get("host", [])).split(",") if host]
-    default_ports = [port for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()] or [_DEFAULT_PORT]
+    default_ports = [port for port in ",".join(query.get("port", [])).split(",") if port.isdecimal()] or [DEFAULT_PORT]
     return [
         (host, int(port_text))
         for host, port in [*_hosts(parts), *query_hosts]

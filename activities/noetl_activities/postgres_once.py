@@ -94,12 +94,12 @@ async def _store_outcome(
         await ledger.warn(connection)
         return False
     try:
-        other_outcome = await ledger.record(connection, slot.key, slot.n, slot.text(result.outcome))
+        record_result = await ledger.record(connection, slot.key, slot.n, slot.text(result.outcome))
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
         raise _LedgerError from error
-    if other_outcome.rival is not None:
-        raise _RivalError(other_outcome.rival)
-    return other_outcome.is_in_ledger
+    if record_result.rival is not None:
+        raise _RivalError(record_result.rival)
+    return record_result.is_in_ledger
 
 
 async def _find_outcome(connection: Connection, slot: LedgerSlot) -> str | None:

@@ -47,7 +47,7 @@ class ConnectionPool:
     """The idle connections of one event loop, by their arguments, and the slots for open ones."""
 
     def __init__(self) -> None:
-        self.keepers = 0
+        self.keep_open_count = 0
         self._idle: dict[frozenset[tuple[str, Any]], list[_IdleConnection]] = {}
         self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 
@@ -75,7 +75,7 @@ class ConnectionPool:
         if not await _reset(connection):
             return
         idle = self._idle.setdefault(frozenset(arguments.items()), [])
-        if self.keepers and len(idle) < MAX_IDLE:
+        if self.keep_open_count and len(idle) < MAX_IDLE:
             idle.append(_IdleConnection(connection, _now()))
         else:
             await close_quietly(connection)
@@ -101,7 +101,7 @@ async def pooled_connections() -> AsyncGenerator[None]:
 def connection_pool() -> ConnectionPool | None:
     """Return the pool of the running event loop; None outside of ``pooled_connections``."""
     pool = _POOLS.get(asyncio.get_running_loop())
-    return pool if pool is not None and pool.keepers else None
+    return pool if pool is not None and pool.keep_open_count else None
 
 
 async def close_quietly(connection: Connection) -> None:

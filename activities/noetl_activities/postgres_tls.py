@@ -15,17 +15,17 @@ from typing import Literal, TypeAlias
 from noetl_activities.errors import CredentialError
 from noetl_compiler.regular_file import read_regular
 
-__all__ = ["MODES", "Attempt", "is_tls_refused", "tls_attempts"]
+__all__ = ["MODES", "TlsContext", "is_tls_refused", "tls_contexts"]
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 MAX_BYTES = 4 * 1024 * 1024
 """Maximum size of a file with certificate authorities; that of a system has 0.2 MB."""
 
-Attempt: TypeAlias = "ssl.SSLContext | Literal[False]"
+TlsContext: TypeAlias = "ssl.SSLContext | Literal[False]"
 
 
-def tls_attempts(mode: str, authorities: str | None) -> Sequence[Attempt]:
+def tls_contexts(mode: str, authorities: str | None) -> Sequence[TlsContext]:
     """Return the TLS contexts to try, in order; False is no TLS. A later one is used only if the server refused TLS.
     ``authorities`` is a PEM file, by default that of the system. Raises CredentialError.
     """

@@ -202,6 +202,7 @@ def call_with_return(text: str, names: dict[str, Any]) -> Any:
 def define_task(
     body: list[ast.stmt], inputs: list[str], future_imports: list[ast.ImportFrom], names: dict[str, Any]
 ) -> Any:
+    """Return a function with this body, whose keyword parameters are ``inputs``."""
     import ast
 
     tree = ast.parse("def __task__(*, " + ", ".join(inputs) + "): pass" if inputs else "def __task__(): pass")
@@ -319,6 +320,7 @@ def types_with_text() -> list[type]:
 
 
 def loaded_type(module: str, name: str) -> Any:
+    """Return a type for ``isinstance``; an empty tuple, which matches nothing, if its module is not loaded."""
     return getattr(sys.modules.get(module), name, ())
 
 

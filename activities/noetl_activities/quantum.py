@@ -26,7 +26,7 @@ MAX_SHOTS = 10_000_000
 _CHILD = "noetl_activities.quantum_child"
 _QISKIT_RUNTIME = "qiskit_ibm_runtime"
 _MAX_SEED = 2**32 - 1
-_MAX_MESSAGE = 2_000
+_MAX_MESSAGE_CHARS = 2_000
 
 
 class QuantumTool:
@@ -111,14 +111,16 @@ def _tags(value: Json) -> list[str]:
 def _outcome(process_exit: ProcessExit, context: ToolContext) -> Outcome:
     response: Json = json.loads(process_exit.response) if process_exit.response else None
     if response is None:
-        last_line = context.truncate((process_exit.output_start.strip().splitlines() or [""])[-1], _MAX_MESSAGE)
+        last_line = context.truncate((process_exit.output_start.strip().splitlines() or [""])[-1], _MAX_MESSAGE_CHARS)
         message = f"the process that runs Qiskit ended ({exit_text(process_exit.status)}): {last_line}".rstrip(": ")
         return Outcome("error", error=ErrorInfo("exception", message))
     if "result" in response:
         return Outcome("ok", response["result"])
     if response["kind"] == "config":
-        raise ConfigError(context.truncate(response["message"], _MAX_MESSAGE))
-    return Outcome("error", error=ErrorInfo(response["kind"], context.truncate(response["message"], _MAX_MESSAGE)))
+        raise ConfigError(context.truncate(response["message"], _MAX_MESSAGE_CHARS))
+    return Outcome(
+        "error", error=ErrorInfo(response["kind"], context.truncate(response["message"], _MAX_MESSAGE_CHARS))
+    )
 
 
 TOOL = QuantumTool()

@@ -52,7 +52,7 @@ def truncate(text: str, limit: int, secrets: Collection[str]) -> str:
 
 def _may_contain(value: Any, pattern: SecretPattern) -> bool:
     """Whether a value may contain a secret. Searches its JSON, which is faster than making a masked copy."""
-    if pattern.short:
+    if pattern.short_secrets:
         return True
     try:
         text = msgspec.json.encode(value).decode()
@@ -87,10 +87,10 @@ def _items(container: Any) -> Iterable[tuple[Any, Any]]:
 
 def _mask_leaf(value: Any, pattern: SecretPattern) -> Any:
     if isinstance(value, str):
-        if value in pattern.whole:
+        if value in pattern.secrets:
             return MASK
         return _mask_text(value, pattern) if pattern.may_match(value) else value
-    if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in pattern.whole:
+    if isinstance(value, int | float) and not isinstance(value, bool) and str(value) in pattern.secrets:
         return MASK
     return value
 

@@ -40,30 +40,30 @@ Span: TypeAlias = tuple[int, int]
 class SecretPattern(NamedTuple):
     """Patterns that find secrets in text.
 
-    ``whole`` are the secrets themselves, ``short`` those that are masked only as a whole string. ``folded`` is searched
-    in the lower-case text, ``exact`` in the text itself. ``suspect`` matches what both match, and the start of escapes.
-    ``base64_forms`` are the base64 encodings in ``folded``.
+    ``short_secrets`` are masked only as a whole string. ``caseless`` is searched in the lower-case text, ``exact_case``
+    in the text itself. ``prefilter`` matches what both match, and the start of escapes. ``base64_forms`` are the base64
+    encodings in ``caseless``.
     """
 
-    whole: frozenset[str]
-    short: frozenset[str]
-    folded: re.Pattern[str] | None
-    exact: re.Pattern[str] | None
-    suspect: re.Pattern[str]
+    secrets: frozenset[str]
+    short_secrets: frozenset[str]
+    caseless: re.Pattern[str] | None
+    exact_case: re.Pattern[str] | None
+    prefilter: re.Pattern[str]
     base64_forms: frozenset[str]
 
     def may_match(self, text: str) -> bool:
         """Whether the text may contain a secret that is not short. A fast check with false positives."""
-        return self.suspect.search(_lower(text)) is not None
+        return self.prefilter.search(_lower(text)) is not None
 
     def spans(self, text: str) -> Iterator[Span]:
         """Yield the spans of secrets in the text, unordered. They may overlap."""
-        if self.folded is not None:
+        if self.caseless is not None:
             lower_text = _lower(text)
-            for match in self.folded.finditer(lower_text):
+            for match in self.caseless.finditer(lower_text):
                 yield _widen(text, match.span()) if match[0] in self.base64_forms else match.span()
-        if self.exact is not None:
-            for match in self.exact.finditer(text):
+        if self.exact_case is not None:
+            for match in self.exact_case.finditer(text):
                 yield _widen(text, match.span())
 
 
@@ -74,12 +74,17 @@ def secret_pattern(secrets: frozenset[str]) -> SecretPattern:
     plain = {_lower(form) for secret in long_secrets for form in _plain_forms(secret)}
     base64s = {form for secret in long_secrets for form in _base64_forms(secret)}
     base64_forms = frozenset(_lower(form) for form in base64s if len(form) >= _CASELESS_BASE64_CHARS) - plain
-    exact = {form for form in base64s if len(form) < _CASELESS_BASE64_CHARS}
+    exact_case = {form for form in base64s if len(form) < _CASELESS_BASE64_CHARS}
     folded_forms = plain | base64_forms
-    suspect = _any_of({*folded_forms, *map(_lower, exact), *ESCAPE_STARTS})
-    short = secrets.difference(long_secrets)
+    prefilter = _any_of({*folded_forms, *map(_lower, exact_case), *ESCAPE_STARTS})
+    short_secrets = secrets.difference(long_secrets)
     return SecretPattern(
-        secrets, short, _any_of(folded_forms), _any_of(exact), suspect or re.compile("(?!)"), base64_forms
+        secrets,
+        short_secrets,
+        _any_of(folded_forms),
+        _any_of(exact_case),
+        prefilter or re.compile("(?!)"),
+        base64_forms,
     )
 
 
@@ -102,8 +107,8 @@ def _base64_forms(secret: str) -> Iterator[str]:
     for raw in _byte_encodings(secret):
         for offset, skipped_digits in enumerate((0, 2, 3)):
             digits = base64.b64encode(bytes(offset) + raw).decode()
-            own_digits = digits[skipped_digits : (offset + len(raw)) * 8 // 6]
-            for form in (own_digits,) if offset else (own_digits, digits.rstrip("=")):
+            secret_digits = digits[skipped_digits : (offset + len(raw)) * 8 // 6]
+            for form in (secret_digits,) if offset else (secret_digits, digits.rstrip("=")):
                 if len(form) >= _MIN_BASE64_CHARS:
                     yield form
                     yield form.translate(_URL_SAFE)

@@ -74,8 +74,8 @@ def _command_exit(process_exit: ProcessExit) -> _CommandExit:
     except (ValueError, RecursionError):
         report = None
     fields = cast("dict[str, Json]", report) if isinstance(report, dict) else {}
-    if isinstance(fields.get("problem"), str):
-        raise ConfigError(fields["problem"])
+    if isinstance(fields.get("error"), str):
+        raise ConfigError(fields["error"])
     if isinstance(fields.get("status"), int) and isinstance(fields.get("command"), int):
         return _CommandExit(fields["status"], fields["command"])
     return _CommandExit(process_exit.status or 1, 0)

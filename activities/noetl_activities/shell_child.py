@@ -3,7 +3,7 @@ library, and little of it, because every call pays for its imports.
 
 The call is ``{shell, commands, environment, cwd}`` as JSON. Writes ``{status, command}`` to the descriptor named by
 argv[1]: the exit status of the last command (-9 for signal 9), and its number, from 1. If a command cannot be started,
-writes ``{problem}``, a message. Output of the commands goes to stdout and stderr.
+writes ``{error}``, a message. Output of the commands goes to stdout and stderr.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ def run(call: dict[str, Any]) -> dict[str, Any]:
     try:
         os.chdir(call["cwd"] or ".")
     except OSError as error:
-        return {"problem": f"cannot run in the folder {call['cwd']}: {error.strerror}"}
+        return {"error": f"cannot run in the folder {call['cwd']}: {error.strerror}"}
     for number, command in enumerate(call["commands"], 1):
         try:
             status = exit_status(call["shell"], command, environment)
         except FileNotFoundError:
-            return {"problem": f"{call['shell']} is not installed on the machine of the worker"}
+            return {"error": f"{call['shell']} is not installed on the machine of the worker"}
         except OSError as error:
-            return {"problem": f"cannot run {call['shell']}: {error.strerror}"}
+            return {"error": f"cannot run {call['shell']}: {error.strerror}"}
         if status:
             return {"status": status, "command": number}
     return {"status": 0, "command": len(call["commands"])}

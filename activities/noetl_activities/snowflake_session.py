@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 _DRIVER = "snowflake.connector"
 _LOGIN_SECONDS = 30
 _CLOSE_SECONDS = 10.0
-_MAX_MESSAGE = 2_000
+_MAX_MESSAGE_CHARS = 2_000
 _LOGIN_ERRORS = range(390100, 390200)
 """Error numbers of Snowflake's authenticators."""
 
@@ -127,7 +127,7 @@ def _arguments(credential: Credential, config: Mapping[str, Json]) -> dict[str, 
 
 
 def _error_outcome(error: Any, errors: Any, context: ToolContext) -> Outcome:
-    message = context.truncate(" ".join(str(error.msg or error).split()), _MAX_MESSAGE)
+    message = context.truncate(" ".join(str(error.msg or error).split()), _MAX_MESSAGE_CHARS)
     state, number = str(error.sqlstate or ""), error.errno
     if number in _LOGIN_ERRORS or isinstance(error, errors.ForbiddenError):
         kind = "auth"

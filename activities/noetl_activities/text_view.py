@@ -33,7 +33,7 @@ _ESCAPE = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_PLAIN = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+_LETTER_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
 class TextView:
@@ -87,15 +87,21 @@ def decode_level(view: TextView) -> TextView | None:
 def _character(escape: str) -> str:
     """Return the character that an escape represents; the escape itself if it is invalid."""
     body = escape[1:]
-    character = _percent(escape) if escape[0] == "%" else _reference(body[:-1]) if escape[0] == "&" else _slash(body)
+    character = (
+        _percent_character(escape)
+        if escape[0] == "%"
+        else _html_character(body[:-1])
+        if escape[0] == "&"
+        else _backslash_character(body)
+    )
     return character if len(character) == 1 else escape
 
 
-def _percent(escape: str) -> str:
+def _percent_character(escape: str) -> str:
     return unquote_to_bytes(escape).decode("utf-8", "replace")
 
 
-def _reference(name: str) -> str:
+def _html_character(name: str) -> str:
     """Return the character of an HTML reference: a number, or a name."""
     if not name.startswith("#"):
         return html5.get(f"{name};") or html5.get(f"{name.lower()};", "")
@@ -103,9 +109,9 @@ def _reference(name: str) -> str:
     return chr(number) if number < 0x110000 else ""
 
 
-def _slash(body: str) -> str:
+def _backslash_character(body: str) -> str:
     if len(body) == len("uD83D\\uDE00"):
         return chr(0x10000 + ((int(body[1:5], 16) & 0x3FF) << 10) + (int(body[7:], 16) & 0x3FF))
     if body[0] in "uUxX" and len(body) > 1:
         return chr(int(body[1:], 16))
-    return _PLAIN.get(body.lower(), body)
+    return _LETTER_ESCAPES.get(body.lower(), body)

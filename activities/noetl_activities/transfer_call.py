@@ -6,17 +6,26 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
-from noetl_activities.credentials import NAME_KEYS, credential_name
+from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
 from noetl_activities.tool import Json
-from noetl_compiler.language.transfers import DEFAULT_CHUNK, DIRECTIONS, END_AUTH, KIND_KEYS, SOURCES, TARGETS, kind_of
+from noetl_compiler.language.credentials import NAME_KEYS
+from noetl_compiler.language.transfers import (
+    DEFAULT_CHUNK,
+    DIRECTIONS,
+    KIND_KEYS,
+    SIDE_AUTH_KEYS,
+    SOURCES,
+    TARGETS,
+    kind_of,
+)
 from noetl_compiler.language.words import SINK_MODES
 
 __all__ = ["TransferCall", "TransferEnd", "transfer_call"]
 
-_MAX_BATCH = 100_000
+_MAX_BATCH_ROWS = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
-_NOT_OF_THE_TOOL = frozenset({*KIND_KEYS, *END_AUTH, "mode"})
+_TRANSFER_KEYS = frozenset({*KIND_KEYS, *SIDE_AUTH_KEYS, "mode"})
 
 
 class TransferEnd(NamedTuple):
@@ -69,10 +78,10 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
     kind = kind_of(fields)
     if kind is None or kind not in kinds:
         raise ConfigError(f"the type of the {name} is {kind!r:.60}: write one of {', '.join(kinds)}")
-    credential: Json = next((fields[key] for key in END_AUTH if fields.get(key)), None) or _task_credential(
+    credential: Json = next((fields[key] for key in SIDE_AUTH_KEYS if fields.get(key)), None) or _task_credential(
         name, kind, auth
     )
-    config = {key: value for key, value in fields.items() if key not in _NOT_OF_THE_TOOL}
+    config = {key: value for key, value in fields.items() if key not in _TRANSFER_KEYS}
     return TransferEnd(kind, config, _type_from_tool(credential))
 
 
@@ -100,6 +109,6 @@ def _batch_size(value: Json) -> int:
         size = int(value or DEFAULT_CHUNK)
     except (TypeError, ValueError):
         size = 0
-    if not 1 <= size <= _MAX_BATCH:
-        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH:,}")
+    if not 1 <= size <= _MAX_BATCH_ROWS:
+        raise ConfigError(f"chunk_size is {value!r:.60}: write a whole number from 1 to {_MAX_BATCH_ROWS:,}")
     return size

@@ -15,7 +15,7 @@ from noetl_activities.transfer_call import TransferCall, TransferEnd
 
 __all__ = ["read_snowflake", "store_in_snowflake"]
 
-_DOCUMENTS = frozenset({5, 9, 10})
+_JSON_TYPE_CODES = frozenset({5, 9, 10})
 """The type codes of the driver for VARIANT, OBJECT and ARRAY, whose values it returns as JSON."""
 
 
@@ -27,7 +27,7 @@ async def read_snowflake(
     params = single_statement_params(source.config.get("params"), [query])
     async with open_session(source.auth, source.config, context) as snowflake:
         cursor = await snowflake.call(lambda connection: connection.cursor().execute(query, params or None))
-        columns = [(str(column[0]), column[1] in _DOCUMENTS) for column in cursor.description or ()]
+        columns = [(str(column[0]), column[1] in _JSON_TYPE_CODES) for column in cursor.description or ()]
         while records := await snowflake.call(lambda _: cursor.fetchmany(size)):
             yield [_row(columns, record, cell) for record in records]
 
@@ -92,8 +92,8 @@ def _batch_insert(text: str, values: list[list[Json]]) -> Callable[[Any], Any]:
 
 
 def _insert(target: TransferEnd, columns: Sequence[str]) -> str:
-    names, places = ", ".join(map(_column_name, columns)), ", ".join(["%s"] * len(columns))
-    return f"insert into {_table(target)} ({names}) values ({places})"  # noqa: S608 - the names are checked
+    names, placeholders = ", ".join(map(_column_name, columns)), ", ".join(["%s"] * len(columns))
+    return f"insert into {_table(target)} ({names}) values ({placeholders})"  # noqa: S608 - the names are checked
 
 
 def _table(target: TransferEnd) -> str:

@@ -107,9 +107,9 @@ async def _run_statement(
     """Run the statement of the target for each row: ``:name`` is the column with that name, ``%s`` the next column."""
     config = call.target.config
     texts = statements_of({**config, "mapping": None}, "postgres")
-    positional = [_number_placeholders(text) for text in texts]
-    is_positional = positional != texts
-    statements = Statements(connection, positional)
+    numbered_texts = [_number_placeholders(text) for text in texts]
+    is_positional = numbered_texts != texts
+    statements = Statements(connection, numbered_texts)
     rows = chunks = 0
     async for batch in batches:
         mapped_rows = sink_rows({"mapping": config.get("mapping")}, batch)

@@ -27,7 +27,7 @@ def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset
             values = [*step_values, *(call.input for call in calls)]
             for call in calls[1:]:
                 workbook_values[id(call)] += values
-            yield task, None if step.ends is not None else _names(values)
+            yield task, None if step.ended_loop is not None else _names(values)
     for task in playbook.workbook:
         values = workbook_values[id(task)]
         yield task, _names(values) if values else None

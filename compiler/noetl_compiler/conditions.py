@@ -71,21 +71,21 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
     if when is None:
         return Condition(on)
     expression = strip_braces(when.source)
-    possible = {on} if on != "any" else {"ok", "error"}
+    possible_outcomes = {on} if on != "any" else {"ok", "error"}
     cause, other_parts = "", list[str]()
     for part in _split(expression, "and"):
         outcomes = _outcomes_of(part, moment)
         if outcomes is not None:
-            possible &= outcomes
+            possible_outcomes &= outcomes
         elif not cause and (status := _cause_of(part)):
             cause = status
         else:
             other_parts.append(part)
-    if not possible:
+    if not possible_outcomes:
         return Condition(on, remainder=expression)
-    outcome: OnStatus = "any" if len(possible) > 1 else "error" if "error" in possible else "ok"
-    implied_case = _HAS_RESPONSE if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NEVER
-    remaining_parts = [part for part in other_parts if not implied_case.fullmatch(_normalize(part))]
+    outcome: OnStatus = "any" if len(possible_outcomes) > 1 else "error" if "error" in possible_outcomes else "ok"
+    implied_part = _HAS_RESPONSE if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NEVER
+    remaining_parts = [part for part in other_parts if not implied_part.fullmatch(_normalize(part))]
     return Condition(outcome, cause, " and ".join(remaining_parts))
 
 

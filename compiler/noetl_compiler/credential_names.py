@@ -20,17 +20,16 @@ from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.calls import Task
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language import keys
+from noetl_compiler.language.credentials import NAME_KEYS
 from noetl_compiler.language.keychain import CREDENTIAL_FIELDS, SECRETS_ENTRY, SECRETS_TOOL, origin_of
 from noetl_compiler.language.scripts import source_of
-from noetl_compiler.language.transfers import END_AUTH, ENDS, TRANSFERS
+from noetl_compiler.language.transfers import SIDE_AUTH_KEYS, SIDES, TRANSFERS
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["CredentialName", "credential_names", "credentials_json", "credentials_without_template"]
 
 _NOWHERE = Span(1, 1, 1, 1)
 _KEYCHAIN_PATH = re.compile(r"keychain\b")
-_NAME_KEYS = ("credential", "key", "name")
-"""Keys of ``auth`` that name a credential; the first one is used."""
 
 
 class CredentialName(NamedTuple):
@@ -86,12 +85,12 @@ def _tasks(graph: Graph) -> Iterator[Task]:
 def _names_of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
     """Yield the credentials that the source and the target of a transfer name."""
     fields = mapping_of(task.config) if task.kind in TRANSFERS else {}
-    for end in ENDS:
-        inner: Json = fields.get(end)
-        end_fields = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
-        key = next((key for key in END_AUTH if end_fields.get(key)), None)
+    for side in SIDES:
+        inner: Json = fields.get(side)
+        side_fields = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
+        key = next((key for key in SIDE_AUTH_KEYS if side_fields.get(key)), None)
         if key is not None:
-            yield from _names_of_auth(end_fields[key], pointer(pointer("", end), key), task.config, defaults)
+            yield from _names_of_auth(side_fields[key], pointer(pointer("", side), key), task.config, defaults)
 
 
 def _names_of_script(task: Task, defaults: _Defaults) -> Iterator[CredentialName]:
@@ -198,7 +197,7 @@ def _names_of_auth(data: Json, json_pointer: str, auth: Value, defaults: _Defaul
         yield from _read_name(data, json_pointer, auth, defaults)
     elif isinstance(data, dict):
         fields = cast("dict[str, Json]", data)
-        key = next((key for key in _NAME_KEYS if isinstance(fields.get(key), str)), None)
+        key = next((key for key in NAME_KEYS if isinstance(fields.get(key), str)), None)
         if key is not None:
             yield from _read_name(str(fields[key]), pointer(json_pointer, key), auth, defaults)
         for alias, inner in fields.items():

@@ -36,9 +36,9 @@ __all__ = [
 
 _SNIPPET_WIDTH = 160
 _MAX_NAME_LENGTH = 100
-_MAX_COMPARED = 100
+_MAX_COMPARED_NAMES = 100
 _ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
-_MAX_LISTED = 8
+_MAX_LISTED_NAMES = 8
 
 
 class Severity(Enum):
@@ -49,7 +49,7 @@ class Severity(Enum):
 
 
 class Related(msgspec.Struct, frozen=True):
-    """A related place; ``file`` is empty if it is in the same file."""
+    """A related span with its message; ``file`` is empty if it is in the same file."""
 
     span: Span
     message: str
@@ -72,7 +72,7 @@ class Diagnostic(msgspec.Struct, frozen=True):
 
 
 def sort_and_dedupe(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
-    """Return the diagnostics sorted by file, place, code and text, without duplicates."""
+    """Return the diagnostics sorted by file, span, code and text, without duplicates."""
     return tuple(sorted(set(diagnostics), key=_reading_order))
 
 
@@ -88,7 +88,7 @@ def one_line(diagnostic: Diagnostic) -> str:
 
 
 def render(diagnostic: Diagnostic, source: SourceFile, hidden_spans: Collection[Span] = ()) -> str:
-    """Return the diagnostic as text: one line, the source line with a caret, the related places and the hint.
+    """Return the diagnostic as text: one line, the source line with a caret, the related spans and the hint.
 
     ``hidden_spans`` are the spans of credentials, which are shown as asterisks.
     """
@@ -148,8 +148,8 @@ def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
 
 
 def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff: float = 0.65) -> str:
-    """Return the same hint for a name in a template. It reads a name that is not an identifier, such as a step with a
-    hyphen, as an item of ``within``, by default of the results of all steps.
+    """Return the same hint for a name in a template. A candidate that is not an identifier, such as a step with a
+    hyphen, is written as an item of ``within``, by default of ``results``.
     """
     similar = most_similar(name, candidates, cutoff)
     if not similar or similar.isidentifier():
@@ -162,11 +162,13 @@ def most_similar(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> 
     if len(name) > _MAX_NAME_LENGTH:
         return ""
     sorted_names = _sort_names(frozenset(candidates))
-    position, half = bisect.bisect(sorted_names, name), _MAX_COMPARED // 2
-    sort_key = (
-        sorted_names[max(0, position - half) : position + half] if len(sorted_names) > _MAX_COMPARED else sorted_names
+    position, half = bisect.bisect(sorted_names, name), _MAX_COMPARED_NAMES // 2
+    compared_names = (
+        sorted_names[max(0, position - half) : position + half]
+        if len(sorted_names) > _MAX_COMPARED_NAMES
+        else sorted_names
     )
-    return next(iter(difflib.get_close_matches(name, sort_key, n=1, cutoff=cutoff)), "")
+    return next(iter(difflib.get_close_matches(name, compared_names, n=1, cutoff=cutoff)), "")
 
 
 @lru_cache(maxsize=8)
@@ -179,7 +181,7 @@ def nearest_or_all(name: str, candidates: Iterable[str], subject: str) -> str:
     "b"``.
     """
     names = sorted(set(candidates))
-    if (hint := nearest(name, names)) or not 0 < len(names) <= _MAX_LISTED:
+    if (hint := nearest(name, names)) or not 0 < len(names) <= _MAX_LISTED_NAMES:
         return hint
     *others, last = (f'"{candidate}"' for candidate in names)
     return f"{subject} {', '.join(others)} and {last}" if others else f"the only one is {last}"

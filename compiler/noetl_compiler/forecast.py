@@ -63,33 +63,36 @@ def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Siz
     """Forecast a run with this request (merged over the workload) and the sizes given by the author."""
     author_sizes = sizes or Sizes()
     counts = count(graph, request or {}, author_sizes)
-    lower_model = CostModel(graph, counts.lower, counts.in_flight, counts.rows, author_sizes)
-    upper_model = CostModel(graph, counts.upper, counts.in_flight, counts.rows, author_sizes)
+    lower_model = CostModel(graph, counts.lower, counts.in_flight, counts.frame_limits, author_sizes)
+    upper_model = CostModel(graph, counts.upper, counts.in_flight, counts.frame_limits, author_sizes)
     steps = tuple(_forecast_step(step, counts, lower_model, upper_model) for step in graph.steps.values())
     outermost = [name for name, loops in counts.enclosing_loops.items() if not loops]
-    playbook_workflow = upper_model.playbook(outermost)
-    total = sum((step.upper for step in steps), upper_model.run_without_steps(playbook_workflow.runs))
+    playbook_workflow = upper_model.playbook_workflow(outermost)
+    total = sum((step.upper for step in steps), upper_model.cost_without_steps(playbook_workflow.runs))
     return Forecast(
         graph.source.file,
         steps,
-        lower=sum((step.lower for step in steps), lower_model.run_without_steps(lower_model.playbook(outermost).runs)),
+        lower=sum(
+            (step.lower for step in steps),
+            lower_model.cost_without_steps(lower_model.playbook_workflow(outermost).runs),
+        ),
         upper=total,
         bytes=upper_model.bytes_without_steps(playbook_workflow.runs) + sum(step.bytes for step in steps),
         actions_with_retries=total.actions + sum(step.actions_with_retries - step.upper.actions for step in steps),
-        largest_history=max([playbook_workflow.longest, *(step.largest_history for step in steps)]),
+        largest_history=max([playbook_workflow.longest_history, *(step.largest_history for step in steps)]),
         warnings=tuple(limit_warnings(graph, counts, author_sizes, upper_model, playbook_workflow)),
     )
 
 
 def _forecast_step(step: Step, counts: Counts, lower_model: CostModel, upper_model: CostModel) -> StepForecast:
-    work, amount = counts.upper[step.name], upper_model.step(step)
+    work, amount = counts.upper[step.name], upper_model.step_cost(step)
     return StepForecast(
         step.name,
         work.items,
-        lower_model.step(step),
+        lower_model.step_cost(step),
         amount,
-        upper_model.bytes(step),
+        upper_model.step_bytes(step),
         amount.actions + _ACTIONS_PER_RETRY * (work.calls_with_retries - work.calls),
-        upper_model.loop(step).longest if work.loops else 0,
+        upper_model.loop_workflow(step).longest_history if work.loops else 0,
         counts.assumptions[step.name],
     )

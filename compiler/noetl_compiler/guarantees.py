@@ -51,7 +51,7 @@ def call_guarantee(task: Task, tools: Tools = KINDS) -> Guarantee | None:
 
 def _request_guarantee(task: Task) -> Guarantee:
     method, non_idempotent = _method_of(task), _non_idempotent_guarantee(task)
-    if non_idempotent is not None and non_idempotent.word == "at most once":
+    if non_idempotent is not None and non_idempotent.how_often == "at most once":
         return non_idempotent
     if method in SAFE_METHODS:
         return Guarantee("at least once", f"a {method} changes nothing on the server, so repeating it does no harm")
@@ -214,7 +214,7 @@ def _task_json(step: Step, task: Task, tools: Tools) -> dict[str, Json]:
 
 
 def _json_fields(guarantee: Guarantee | None) -> dict[str, Json]:
-    return {"guarantee": guarantee.word if guarantee else None, "why": guarantee.reason if guarantee else None}
+    return {"guarantee": guarantee.how_often if guarantee else None, "why": guarantee.reason if guarantee else None}
 
 
 def _table_of(sink: Sink) -> str | None:

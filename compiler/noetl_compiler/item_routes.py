@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from noetl_compiler.regions import MAX_REPEATED, Regions
+from noetl_compiler.regions import MAX_REPEATED_STEPS, Regions
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, item_arcs_of
 
@@ -17,14 +17,14 @@ __all__ = ["reached_without_items", "steps_on_item_routes"]
 
 def steps_on_item_routes(playbook: Playbook, regions: Regions, final: str) -> dict[str, frozenset[str]]:
     """Return loop -> the steps on the routes of its items, without those in regions of loops over steps. Once there are
-    more than MAX_REPEATED steps in all, the remaining loops are left out.
+    more than MAX_REPEATED_STEPS steps in all, the remaining loops are left out.
     """
     steps = {step.name.text: step for step in playbook.steps}
     steps_by_loop: dict[str, frozenset[str]] = {}
     count = 0
     for step in playbook.steps:
         starts = [arc.to.text for arc in item_arcs_of(step)]
-        if starts and count <= MAX_REPEATED:
+        if starts and count <= MAX_REPEATED_STEPS:
             steps_by_loop[step.name.text] = _reachable_steps(steps, starts, regions, final)
             count += len(steps_by_loop[step.name.text])
     return steps_by_loop

@@ -47,7 +47,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             steps=steps,
             workload=playbook.workload,
             keychain=playbook.keychain,
-            failure=playbook.failure or "best_effort",
+            failure=playbook.branch_failure or "best_effort",
             timeout=playbook.timeout,
             names=PROFILES[playbook.dialect],
             priority=playbook.priority or UNSET,
@@ -65,10 +65,10 @@ class _Lowering:
         self._final = final
         self._workbook = workbook_of(playbook)
         self._keychain_names = frozenset(entry.name for entry in playbook.keychain)
-        self._passed = passed_names(playbook)
+        self._passed_values = passed_names(playbook)
         self._code_names = code_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
-        self._unframed = unframed_loops(playbook)
+        self._loops_without_frame = unframed_loops(playbook)
         self._steps_inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
         for step in playbook.steps:
             if (owner := self._regions.owner.get(step.name.text)) is not None:
@@ -102,7 +102,7 @@ class _Lowering:
         return RouteLowering(last, end.name.text if end else "")
 
     def _lower_step(self, step: syntax.Step) -> Step:
-        passed_values = self._passed.get(step.name.text, Value({}))
+        passed_values = self._passed_values.get(step.name.text, Value({}))
         args, result, assigns = overlay(passed_values, step.args), step.result, step.set
         if (loop := self._loop_of.get(step.name.text)) is not None:
             ending = self._lower_ending_of(loop, step)
@@ -123,11 +123,11 @@ class _Lowering:
             hold=_lower_hold(step.on_failure or self._playbook.on_failure),
             status=UNSET if step.status is None else step.status,
             enter=step.enter,
-            failure=step.failure,
+            failure=step.branch_failure,
         )
 
     def _lower_ending_of(self, loop: str, end: syntax.Step) -> Ending:
-        return lower_ending(loop, end, self._passed.get(end.name.text, Value({})))
+        return lower_ending(loop, end, self._passed_values.get(end.name.text, Value({})))
 
     def _lower_route(self, step: syntax.Step) -> Route:
         """Return the successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes
@@ -139,18 +139,18 @@ class _Lowering:
         return Route() if ends_run else self._route_lowering(step).route(step)
 
     def _lower_step_loop(self, step: syntax.Step, loop: syntax.Loop) -> graph.Loop:
-        if step.name.text in self._unframed:
+        if step.name.text in self._loops_without_frame:
             loop = replace(loop, body=replace(loop.body, frame=None))
-        lowered_step, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
+        lowered_loop, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
-            return replace(lowered_step, enter=self._route_lowering(step).item_route(step))
+            return replace(lowered_loop, enter=self._route_lowering(step).item_route(step))
         names = [
             name
             for inner in self._steps_inside[step.name.text]
             for name in (inner.name.text, *self._injected_names(inner))
         ]
         region = (*names, *routers_of(step), arrival_name(end))
-        return replace(lowered_step, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
+        return replace(lowered_loop, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
 
     def _injected_names(self, step: syntax.Step) -> Iterator[str]:
         """Yield the names of the steps that are injected for a step of a region, at the level of that step."""

@@ -22,7 +22,7 @@ __all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "to_json", "valu
 class ScalarNode(msgspec.Struct, frozen=True, gc=False):
     """A scalar. ``text`` is its decoded text, ``value`` its value in YAML 1.1; the value of a key is its text.
 
-    ``expressions`` has the span of every ``{{ }}`` and ``{% %}`` of the text, in order (source.expressions).
+    ``expressions`` has the span of every ``{{ }}`` and ``{% %}`` of the text, in order (source.expression_spans).
     """
 
     value: Json

@@ -1,4 +1,4 @@
-"""Pins the playbooks that a playbook calls, and those that they call, before a run is submitted (semantics.md 27).
+"""Pin the playbooks that a playbook calls, and those that they call, before a run is submitted (semantics.md 27).
 
 A call that names its playbook is pinned to the digest of the graph that the playbook set has at submission. A call
 whose path is a template may mean any playbook of the set, so all of them that compile are pinned.
@@ -69,7 +69,7 @@ class _Pinner:
 
     def __init__(self, playbooks: PlaybookSet) -> None:
         self._playbooks = playbooks
-        self._followed: set[str] = set()
+        self._followed_digests: set[str] = set()
         self.playbooks: dict[str, PinnedPlaybook] = {}
         self.pins: dict[str, dict[str, str]] = {}
         self.names: dict[str, str] = {}
@@ -79,9 +79,9 @@ class _Pinner:
         """Pin the calls of these playbooks and of all that they call. Return those that were not followed before."""
         pending, followed_playbooks = list(callers), list[CallablePlaybook]()
         for caller in pending:
-            if caller.graph is None or caller.graph.digest in self._followed:
+            if caller.graph is None or caller.graph.digest in self._followed_digests:
                 continue
-            self._followed.add(caller.graph.digest)
+            self._followed_digests.add(caller.graph.digest)
             followed_playbooks.append(caller)
             self.has_templated_calls |= has_templated_calls(caller.graph)
             for call in caller.calls:

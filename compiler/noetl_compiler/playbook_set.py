@@ -176,7 +176,7 @@ def _report_unknown(call: Call, playbooks: PlaybookSet, report: Report) -> None:
 
 def _check_call(call: Call, called_playbook: CallablePlaybook, report: Report) -> None:
     if called_playbook.graph is None:
-        if report.first(f"invalid {called_playbook.file}"):
+        if report.is_first(f"invalid {called_playbook.file}"):
             message = f'the playbook "{call.path}" has errors'
             report.error(Code.INVALID_PLAYBOOK, call.span, message, f"noetl compile {called_playbook.file}")
         return

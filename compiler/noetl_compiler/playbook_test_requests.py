@@ -1,4 +1,4 @@
-"""Reads the requests of a playbook test: what people and programs send to the run."""
+"""Read the requests of a playbook test: what people and programs send to the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_compiler.nodes import Node, to_json
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Name
 
-__all__ = ["UNAWAITED", "Request", "read_index", "read_request", "read_seconds"]
+__all__ = ["UNAWAITED", "Request", "read_integer", "read_request", "read_seconds"]
 
 _AUTHOR_KEYS = ("by", "reason")
 _KEYS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -78,7 +78,7 @@ def read_request(fields: ConstructFields) -> Request | None:
         name=fields.name("name"),
         key=key.text if key else None,
         step=fields.name("step"),
-        iteration=read_index(fields, "iteration"),
+        iteration=read_integer(fields, "iteration"),
         data=to_json(data) if data else None,
         by=fields.text("by") or _DEFAULT_AUTHOR,
         reason=fields.text("reason") or "",
@@ -86,7 +86,7 @@ def read_request(fields: ConstructFields) -> Request | None:
         is_first=moment == "start",
         at=at,
     )
-    fields.close()
+    fields.check_keys()
     if do is None:
         return None
     _check(fields, request)
@@ -116,9 +116,9 @@ def _check(fields: ConstructFields, request: Request) -> None:
 _ALL_KEYS = frozenset(key for keys in _KEYS_OF.values() for key in keys)
 
 
-def read_index(fields: ConstructFields, key: str) -> int | None:
-    """Read a whole number from 0."""
-    node = fields.index(key)
+def read_integer(fields: ConstructFields, key: str) -> int | None:
+    """Read an integer of 0 or more."""
+    node = fields.integer(key)
     return cast("int", node.value) if node else None
 
 

@@ -18,14 +18,14 @@ from noetl_compiler.graph import Json
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs import playbook_tests as tables
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json
-from noetl_compiler.playbook_test_requests import Request, read_index, read_request, read_seconds
+from noetl_compiler.playbook_test_requests import Request, read_integer, read_request, read_seconds
 from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile, Span
 from noetl_compiler.syntax import Name
 
 __all__ = [
-    "Calls",
+    "CallSelector",
     "ExpectedCalls",
     "PlaybookTest",
     "Request",
@@ -38,7 +38,7 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Calls:
+class CallSelector:
     """Selects calls: those of a step, or of one of its tasks, iterations or pages."""
 
     step: Name
@@ -75,7 +75,7 @@ class StubError:
 class Stub:
     """What selected calls return: a ``result``, ``rows``, a response or an error. ``takes`` in seconds."""
 
-    calls: Calls
+    calls: CallSelector
     span: Span
     attempt: int | None
     times: int | None
@@ -89,12 +89,12 @@ class Stub:
 
 @dataclass(frozen=True)
 class ExpectedCalls:
-    """Calls that must be made. ``has`` maps keys to the values that each call must have."""
+    """Calls that must be made. ``expected_values`` maps keys to the values that each call must have."""
 
-    calls: Calls
+    calls: CallSelector
     span: Span
     times: int | None
-    has: dict[str, Node]
+    expected_values: dict[str, Node]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def read_tests(source: SourceFile) -> Suite:
         fields = ConstructFields(root, report, tables.TEST_FILE)
         playbook = fields.name("playbook")
         tests = tuple(_read_test(test_fields) for test_fields in _read_mappings(fields, "tests", tables.TEST))
-        fields.close()
+        fields.check_keys()
         if isinstance(tests_node := root.get("tests"), SequenceNode) and not tests_node.items:
             report.error(Code.MISSING_FIELD, tests_node.span, "there is no test in the list")
         suite = Suite(source, playbook, tests)
@@ -153,9 +153,9 @@ def _read_test(fields: ConstructFields) -> PlaybookTest:
     payload = fields.mapping("payload")
     stubs = tuple(_read_stub(part) for part in _read_mappings(fields, "stubs", tables.STUB))
     requests = tuple(map(read_request, _read_mappings(fields, "requests", tables.REQUEST)))
-    expect = ConstructFields.below(fields, "expect", tables.EXPECTATION)
+    expect = ConstructFields.nested(fields, "expect", tables.EXPECTATION)
     expected, calls = _read_expectation(expect) if expect else ({}, ())
-    fields.close()
+    fields.check_keys()
     request_payload = cast("dict[str, Json]", to_json(payload)) if payload else {}
     title, span = (name.text, name.span) if name else ("", fields.span)
     return PlaybookTest(title, span, request_payload, stubs, tuple(filter(None, requests)), expected, calls)
@@ -164,9 +164,9 @@ def _read_test(fields: ConstructFields) -> PlaybookTest:
 # ---- stubs -----------------------------------------------------------------------------------------------------------
 
 
-def _read_calls(fields: ConstructFields) -> Calls:
+def _read_calls(fields: ConstructFields) -> CallSelector:
     step = fields.required_name("step") or Name("", fields.span)
-    return Calls(step, fields.name("task"), read_index(fields, "iteration"), read_index(fields, "page"))
+    return CallSelector(step, fields.name("task"), read_integer(fields, "iteration"), read_integer(fields, "page"))
 
 
 _OUTCOME_KEYS = ("result", "rows", "http", "error")
@@ -181,8 +181,8 @@ def _read_stub(fields: ConstructFields) -> Stub:
     stub = Stub(
         calls=_read_calls(fields),
         span=fields.span,
-        attempt=read_index(fields, "attempt"),
-        times=read_index(fields, "times"),
+        attempt=read_integer(fields, "attempt"),
+        times=read_integer(fields, "times"),
         result=to_json(result) if result else None,
         rows=_read_rows(fields) if "rows" in outcome_keys else None,
         http=_read_http(fields),
@@ -190,7 +190,7 @@ def _read_stub(fields: ConstructFields) -> Stub:
         sink_error=_read_error(fields, "sink_error"),
         takes=read_seconds(fields, "takes") or 0.0,
     )
-    fields.close()
+    fields.check_keys()
     return stub
 
 
@@ -203,11 +203,11 @@ def _read_rows(fields: ConstructFields) -> list[dict[str, Json]]:
 
 
 def _read_http(fields: ConstructFields) -> StubResponse | None:
-    response = ConstructFields.below(fields, "http", tables.HTTP_RESPONSE)
+    response = ConstructFields.nested(fields, "http", tables.HTTP_RESPONSE)
     if response is None:
         return None
-    status, headers, body = read_index(response, "status"), response.mapping("headers"), response.node_of("body")
-    response.close()
+    status, headers, body = read_integer(response, "status"), response.mapping("headers"), response.node_of("body")
+    response.check_keys()
     header_values = cast("dict[str, Json]", to_json(headers)) if headers else {}
     header_strings = {name: str(value) for name, value in header_values.items()}
     return StubResponse(200 if status is None else status, header_strings, to_json(body) if body else None)
@@ -217,7 +217,7 @@ def _read_error(fields: ConstructFields, key: str) -> StubError | None:
     node = fields.node_of(key)
     if node is None or isinstance(node, ScalarNode):
         return None if node is None else StubError(node.text)
-    error_fields = ConstructFields.below(fields, key, tables.STUB_ERROR)
+    error_fields = ConstructFields.nested(fields, key, tables.STUB_ERROR)
     if error_fields is None:
         return None
     kind = error_fields.text("kind") or StubError.kind
@@ -226,7 +226,7 @@ def _read_error(fields: ConstructFields, key: str) -> StubError | None:
     stub_error = StubError(
         message, kind, error_fields.text("code") or None, error_fields.flag("retryable") or False, retry_after
     )
-    error_fields.close()
+    error_fields.check_keys()
     return stub_error
 
 
@@ -246,22 +246,24 @@ def _read_expectation(fields: ConstructFields) -> tuple[dict[str, Node], tuple[E
     for key in ("results", "stored"):
         fields.mapping(key)
     for part in _read_mappings(fields, "failures", tables.EXPECTED_FAILURE):
-        part.close()
+        part.check_keys()
     for node in fields.items("events"):
         if isinstance(node, MappingNode):
-            ConstructFields(node, fields.report, tables.EXPECTED_EVENT).close()
-    fields.close()
+            ConstructFields(node, fields.report, tables.EXPECTED_EVENT).check_keys()
+    fields.check_keys()
     return _values_by_key(fields), calls
 
 
 def _read_expected_calls(fields: ConstructFields) -> ExpectedCalls:
-    calls, times = _read_calls(fields), read_index(fields, "times")
+    calls, times = _read_calls(fields), read_integer(fields, "times")
     for key in ("config", "input"):
         fields.mapping(key)
-    read_index(fields, "attempts")
-    fields.close()
-    has = {key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")}
-    return ExpectedCalls(calls, fields.span, times, has)
+    read_integer(fields, "attempts")
+    fields.check_keys()
+    expected_values = {
+        key: node for key, node in _values_by_key(fields).items() if key in ("attempts", "config", "input")
+    }
+    return ExpectedCalls(calls, fields.span, times, expected_values)
 
 
 def _values_by_key(fields: ConstructFields) -> dict[str, Node]:

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeAlias
 
 __all__ = [
     "TOOL_NAMES",
-    "SyntaxProblem",
+    "PythonSyntaxError",
     "UndefinedName",
     "gives_result",
     "number_offsets",
@@ -43,7 +43,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 _Scope: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda
 
 
-class SyntaxProblem(NamedTuple):
+class PythonSyntaxError(NamedTuple):
     """A syntax error in Python code, with the range of characters at which the parser stopped."""
 
     message: str
@@ -60,7 +60,7 @@ class UndefinedName(NamedTuple):
     end: int
 
 
-def parse_code(code: str) -> ast.Module | SyntaxProblem | None:
+def parse_code(code: str) -> ast.Module | PythonSyntaxError | None:
     """Parse code as the tool would; None if it cannot be checked."""
     if len(code) > _MAX_CHARS:
         return None
@@ -70,7 +70,7 @@ def parse_code(code: str) -> ast.Module | SyntaxProblem | None:
             tree = ast.parse(code)
             compile(_wrap_in_function(tree) if _returns(tree) else tree, "<python task>", "exec")
     except SyntaxError as error:
-        return _syntax_problem(code, error)
+        return _as_syntax_error(code, error)
     except (ValueError, RecursionError, MemoryError):  # a NUL, a number too long, code too deep
         return None
     return tree
@@ -181,10 +181,10 @@ def _may_bind_dynamically(tree: ast.Module) -> bool:
     return False
 
 
-def _syntax_problem(code: str, error: SyntaxError) -> SyntaxProblem:
+def _as_syntax_error(code: str, error: SyntaxError) -> PythonSyntaxError:
     message, _, hint = _QUOTED.sub(r'"\1"', error.msg).partition(". ")
     start, end = _error_range(code, error)
-    return SyntaxProblem(message[:1].lower() + message[1:], hint[:1].lower() + hint[1:], start, end)
+    return PythonSyntaxError(message[:1].lower() + message[1:], hint[:1].lower() + hint[1:], start, end)
 
 
 def _error_range(code: str, error: SyntaxError) -> tuple[int, int]:
@@ -206,7 +206,7 @@ class _Offsets:
 
     def __init__(self, code: str) -> None:
         self._code = code
-        self._starts = [0, *(line_break.end() for line_break in _LINE_BREAK.finditer(code))]
+        self._line_starts = [0, *(line_break.end() for line_break in _LINE_BREAK.finditer(code))]
 
     def of_column(self, line: int, col: int) -> int:
         """Return the offset of a 1-based line and column, as in syntax errors; a column beyond the line is its end."""
@@ -225,8 +225,8 @@ class _Offsets:
         return start + len(self._code[start:end].encode()[:col].decode(errors="ignore"))
 
     def _line(self, line: int) -> tuple[int, int]:
-        if line > len(self._starts):
+        if line > len(self._line_starts):
             return len(self._code), len(self._code)
         index = max(line, 1) - 1
-        end = self._starts[index + 1] if index + 1 < len(self._starts) else len(self._code)
-        return self._starts[index], end
+        end = self._line_starts[index + 1] if index + 1 < len(self._line_starts) else len(self._code)
+        return self._line_starts[index], end

@@ -101,8 +101,8 @@ def _unreadable(name: str, message: str, span: Span = _START, hint: str = _HINT)
 
 def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
     """Return the nodes of the text and the diagnostics; no node if the text could not be parsed to its end."""
-    if text_problem := _text_problem(source):
-        return None, [text_problem]
+    if text_error := _text_error(source):
+        return None, [text_error]
     composer = Composer(source)
     try:
         _compose(source, composer)
@@ -131,7 +131,7 @@ def _compose(source: SourceFile, composer: Composer) -> None:
         loader.dispose()
 
 
-def _text_problem(source: SourceFile) -> Diagnostic | None:
+def _text_error(source: SourceFile) -> Diagnostic | None:
     """Return a problem found without parsing: the text is too long, not printable, or has tag directives."""
     if len(source.text) > MAX_BYTES or len(data := source.text.encode(errors="replace")) > MAX_BYTES:
         hint = "keep data in a file, a table or a request, not in the playbook"

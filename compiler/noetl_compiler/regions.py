@@ -19,9 +19,9 @@ import msgspec
 from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of
 
-__all__ = ["MAX_REPEATED", "Crossing", "Regions", "regions_of"]
+__all__ = ["MAX_REPEATED_STEPS", "Crossing", "Regions", "regions_of"]
 
-MAX_REPEATED = 200_000
+MAX_REPEATED_STEPS = 200_000
 """Steps inside of loops over steps, each counted once for every loop around it."""
 
 
@@ -37,14 +37,15 @@ class Regions(msgspec.Struct):
     """The loops over steps of a playbook, and the steps that they repeat.
 
     ``ends``: loop -> the step that ends it. ``owner``: step -> the innermost loop around it. ``closed_loops``: loops
-    whose steps lead to their end. ``excess``: the loop at which MAX_REPEATED was exceeded; then nothing else is known.
+    whose steps lead to their end. ``exceeding_loop``: the loop at which MAX_REPEATED_STEPS was exceeded; then nothing
+    else is known.
     """
 
     ends: dict[str, Step]
     owner: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     crossings: list[Crossing] = msgspec.field(default_factory=list[Crossing])
     closed_loops: set[str] = msgspec.field(default_factory=set[str])
-    excess: str | None = None
+    exceeding_loop: str | None = None
 
 
 def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
@@ -55,7 +56,7 @@ def regions_of(playbook: Playbook, entry: str, final: str) -> Regions:
         try:
             _RegionFinder(steps, regions, final).find_owners(entry)
         except _TooManyStepsError as error:
-            regions.excess = error.loop
+            regions.exceeding_loop = error.loop
     return regions
 
 
@@ -69,7 +70,7 @@ def _ends(playbook: Playbook, steps: Mapping[str, Step]) -> dict[str, Step]:
     """Return loop -> its end, for loops without a task."""
     ends: dict[str, Step] = {}
     for step in playbook.steps:
-        loop = steps.get(step.ends.text) if step.ends else None
+        loop = steps.get(step.ended_loop.text) if step.ended_loop else None
         if loop is not None and loop.loop is not None and not loop.tasks and loop is not step:
             ends.setdefault(loop.name.text, step)
     return ends
@@ -84,7 +85,7 @@ class _RegionFinder:
         self._reachable = self._reachable_by_loop()
         self._steps_inside = {loop: self._steps_leading_to_end(loop) for loop in regions.ends}
         self._loops_by_step = self._loops_of_steps()
-        self._settled: set[str] = set()
+        self._settled_steps: set[str] = set()
         regions.closed_loops.update(loop for loop in regions.ends if self._leads_to_end(loop))
 
     def find_owners(self, entry: str) -> None:
@@ -92,7 +93,7 @@ class _RegionFinder:
         self._walk_levels([entry, self._final])
         reachable_count = len(self._regions.crossings)
         for loop in self._regions.ends:
-            if loop not in self._settled:
+            if loop not in self._settled_steps:
                 self._walk_levels([loop])
         del self._regions.crossings[reachable_count:]  # the level of unreachable steps is unknown
 
@@ -119,7 +120,7 @@ class _RegionFinder:
                 pending.append(self._regions.ends[name].name.text)
             else:
                 pending += self._successors(name, owner)[::-1]
-        self._settled |= visited_steps
+        self._settled_steps |= visited_steps
         return loops
 
     def _successors(self, name: str, owner: str | None) -> list[str]:
@@ -129,15 +130,15 @@ class _RegionFinder:
             to = arc.to.text
             if owner is not None and self._loop_of.get(to) == owner:
                 continue
-            if owner is not None and (to == self._final or to in self._settled):
+            if owner is not None and (to == self._final or to in self._settled_steps):
                 self._regions.crossings.append(Crossing(arc, owner, enters=False))
-            elif (other := self._loop_entered(name, to)) is not None:
+            elif (other := self._entered_loop(name, to)) is not None:
                 self._regions.crossings.append(Crossing(arc, other, enters=True))
             else:
                 successors.append(to)
         return successors
 
-    def _loop_entered(self, name: str, to: str) -> str | None:
+    def _entered_loop(self, name: str, to: str) -> str | None:
         """Return the loop whose region or end a route enters from outside; None if there is none."""
         return next(
             (loop for loop in self._loops_by_step.get(to, ()) if name != loop and name not in self._reachable[loop]),
@@ -162,7 +163,7 @@ class _RegionFinder:
         for loop in self._regions.ends:
             reachable[loop] = self._reachable_inside(loop)
             count += len(reachable[loop])
-            if count > MAX_REPEATED:
+            if count > MAX_REPEATED_STEPS:
                 raise _TooManyStepsError(loop)
         return reachable
 

@@ -56,7 +56,11 @@ def read_candidates(paths: Sequence[Path], tools: Tools) -> Candidates:
     results = [compile_parsed(_check_path(playbook, playbooks)) for playbook in playbooks.playbooks]
     ordered_playbooks = (playbook for path in playbooks.paths for playbook in playbooks.versions(path))
     return Candidates(
-        tuple(Candidate(book.graph, book.parsed.source.text) for book in ordered_playbooks if book.graph is not None),
+        tuple(
+            Candidate(playbook.graph, playbook.parsed.source.text)
+            for playbook in ordered_playbooks
+            if playbook.graph is not None
+        ),
         tuple(results),
     )
 
@@ -69,13 +73,13 @@ def _parse(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
     yield from (playbook for playbook in parsed_playbooks if not is_other_yaml(playbook))
 
 
-def _check_scripts(parsed_playbooks: ParsedPlaybook) -> ParsedPlaybook:
+def _check_scripts(parsed: ParsedPlaybook) -> ParsedPlaybook:
     """Report scripts in files beside the playbook."""
-    report = Report(parsed_playbooks.source)
-    for task in tasks_with_files(parsed_playbooks.playbook) if parsed_playbooks.playbook is not None else ():
+    report = Report(parsed.source)
+    for task in tasks_with_files(parsed.playbook) if parsed.playbook is not None else ():
         message = "the code is in a file beside the playbook, but the catalog stores only the text of the playbook"
         report.error(Code.NO_EXECUTOR, task.span, message, "write the code in the playbook, or fetch it by http")
-    return _with_diagnostics(parsed_playbooks, report.diagnostics)
+    return _with_diagnostics(parsed, report.diagnostics)
 
 
 def _check_path(playbook: CallablePlaybook, playbooks: PlaybookSet) -> ParsedPlaybook:
@@ -94,5 +98,5 @@ def _check_path(playbook: CallablePlaybook, playbooks: PlaybookSet) -> ParsedPla
     return _with_diagnostics(playbook.parsed, report.diagnostics)
 
 
-def _with_diagnostics(parsed_playbooks: ParsedPlaybook, diagnostics: Iterable[Diagnostic]) -> ParsedPlaybook:
-    return replace(parsed_playbooks, diagnostics=sort_and_dedupe((*parsed_playbooks.diagnostics, *diagnostics)))
+def _with_diagnostics(parsed: ParsedPlaybook, diagnostics: Iterable[Diagnostic]) -> ParsedPlaybook:
+    return replace(parsed, diagnostics=sort_and_dedupe((*parsed.diagnostics, *diagnostics)))

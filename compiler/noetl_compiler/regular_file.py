@@ -37,7 +37,7 @@ def read_regular(path: Path, limit: int) -> bytes:
 
 
 def read_regular_in(folder: int, name: str, limit: int) -> bytes:
-    """Do the same for a file in an open folder. The file must not be a link. Raises OSError."""
+    """Return the first ``limit`` bytes of a regular file in an open folder. Follows no link. Raises OSError."""
     require_regular(Path(name), os.stat(name, dir_fd=folder, follow_symlinks=False))
     return _read(os.open(name, _FLAGS | os.O_NOFOLLOW, dir_fd=folder), Path(name), limit)
 

@@ -11,7 +11,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import Node
 from noetl_compiler.source import SourceFile, Span
-from noetl_compiler.templating.locate import TemplatePlaces
+from noetl_compiler.templating.locate import TemplateLocator
 
 __all__ = ["Report"]
 
@@ -19,8 +19,8 @@ __all__ = ["Report"]
 class Report:
     """Collects diagnostics. Reporting one does not end a pass.
 
-    ``root`` is the document, and ``places`` locates parts of its templates. ``tools`` are the kinds of tools that it
-    may call.
+    ``root`` is the document, and ``locator`` finds the spans of parts of its templates. ``tools`` are the kinds of
+    tools that it may call.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Report:
         self.diagnostics: list[Diagnostic] = list(diagnostics)
         self.root = root
         self.tools = tools
-        self.places = TemplatePlaces(source, root)
+        self.locator = TemplateLocator(source, root)
         self._seen: set[str] = set()
         self._errors = sorted(
             (diagnostic.span.line, diagnostic.span.col)
@@ -42,7 +42,7 @@ class Report:
             if diagnostic.severity is Severity.ERROR
         )
 
-    def first(self, key: str) -> bool:
+    def is_first(self, key: str) -> bool:
         """Whether ``key`` is passed for the first time, for diagnostics that are reported once per file."""
         is_new = key not in self._seen
         self._seen.add(key)

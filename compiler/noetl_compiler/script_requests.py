@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language import keys
+from noetl_compiler.language.credentials import AUTH_AND_ENDPOINT
 from noetl_compiler.language.quantities import duration
 from noetl_compiler.language.scripts import STORES
 from noetl_compiler.script_files import ScriptError
@@ -50,7 +51,7 @@ def read_download(script: Mapping[str, Json], kind: str, address: str) -> Downlo
         return Download(_http_address(source, address), _headers_of(source), seconds, auth)
     region, endpoint = (str(source.get(name) or "") for name in ("region", "endpoint"))
     if auth and endpoint:
-        reason, hint = keys.AUTH_AND_ENDPOINT
+        reason, hint = AUTH_AND_ENDPOINT
         raise ScriptError(f"the source of the script {reason}", hint)
     url = _store_address(STORES[kind], source, address)
     return Download(url, (), seconds, auth, region, endpoint)
@@ -97,10 +98,12 @@ def _store_address(scheme: str, source: Mapping[str, Json], address: str) -> str
     return f"{scheme}://{bucket}/{address.lstrip('/')}"
 
 
-def _timeout_of(limit: Json) -> float:
-    if limit in (None, ""):
+def _timeout_of(timeout: Json) -> float:
+    if timeout in (None, ""):
         return DEFAULT_SECONDS
-    seconds = duration(str(limit))
+    seconds = duration(str(timeout))
     if seconds is None or not 0 < seconds <= MAX_SECONDS:
-        raise ScriptError(f"the timeout of a script's source is {limit!r:.40}", f"write seconds, at most {MAX_SECONDS}")
+        raise ScriptError(
+            f"the timeout of a script's source is {timeout!r:.40}", f"write seconds, at most {MAX_SECONDS}"
+        )
     return seconds

@@ -49,25 +49,25 @@ class SourceFile:
 
     file: str
     text: str
-    _starts: array[int] = field(init=False, repr=False, compare=False)
+    _line_starts: array[int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.text.startswith(_BYTE_ORDER_MARK):
             object.__setattr__(self, "text", self.text[1:])
         breaks = (_LINE_BREAK if "\r" in self.text else _LINE_FEED).finditer(self.text)
-        object.__setattr__(self, "_starts", array("L", chain((0,), (line_break.end() for line_break in breaks))))
+        object.__setattr__(self, "_line_starts", array("L", chain((0,), (line_break.end() for line_break in breaks))))
 
     def position(self, offset: int) -> tuple[int, int]:
         """Return the 1-based line and column of an offset; an offset beyond the text is its end."""
         offset = max(0, min(offset, len(self.text)))
-        line = bisect.bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        line = bisect.bisect_right(self._line_starts, offset)
+        return line, offset - self._line_starts[line - 1] + 1
 
     def offset(self, line: int, col: int) -> int:
         """Return the offset of a 1-based line and column, clamped to the text."""
-        if line > len(self._starts):
+        if line > len(self._line_starts):
             return len(self.text)
-        return max(0, min(self._starts[max(line, 1) - 1] + col - 1, len(self.text)))
+        return max(0, min(self._line_starts[max(line, 1) - 1] + col - 1, len(self.text)))
 
     def span(self, start: int, end: int) -> Span:
         """Return the span of two offsets, the end exclusive."""
@@ -79,10 +79,10 @@ class SourceFile:
 
     def line(self, number: int) -> str:
         """Return the text of a 1-based line without its line break; ``""`` if there is no such line."""
-        if not 1 <= number <= len(self._starts):
+        if not 1 <= number <= len(self._line_starts):
             return ""
-        end = self._starts[number] if number < len(self._starts) else len(self.text)
-        return self.text[self._starts[number - 1] : end].rstrip("\r\n")
+        end = self._line_starts[number] if number < len(self._line_starts) else len(self.text)
+        return self.text[self._line_starts[number - 1] : end].rstrip("\r\n")
 
 
 def expression_ranges(text: str) -> tuple[tuple[int, int], ...]:

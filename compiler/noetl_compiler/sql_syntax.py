@@ -20,7 +20,7 @@ from noetl_compiler.source import expression_ranges
 if TYPE_CHECKING:
     from sqlglot.tokenizer_core import Token
 
-__all__ = ["QuotedTemplate", "SqlProblem", "quoted_templates", "syntax_problem"]
+__all__ = ["QuotedTemplate", "SqlSyntaxError", "find_syntax_error", "quoted_templates"]
 
 _MAX_CHARS = 50_000
 """Longer SQL is not checked."""
@@ -41,7 +41,7 @@ _LITERAL_ONLY = frozenset({"INTERVAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMPTZ
 _Range = tuple[int, int]
 
 
-class SqlProblem(NamedTuple):
+class SqlSyntaxError(NamedTuple):
     """The range at which the parser stopped; empty at the end for an unclosed quote or comment."""
 
     start: int
@@ -61,7 +61,7 @@ _SNOWFLAKE_PARAMETER = "%s"
 """A parameter as the driver of Snowflake writes it."""
 
 
-def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
+def find_syntax_error(sql: str, dialect: str) -> SqlSyntaxError | None:
     """Return the first certain syntax error, if any."""
     if len(sql) > _MAX_CHARS or _BLOCK.search(sql):
         return None
@@ -71,26 +71,24 @@ def syntax_problem(sql: str, dialect: str) -> SqlProblem | None:
         text = text.replace(_SNOWFLAKE_PARAMETER, ":s")  # sqlglot only supports the parameters of other drivers
     tokens = _tokenize(text, dialect)
     if tokens is None:
-        return None if templates else SqlProblem(len(sql), len(sql))
-    problem = _parse_problem(text, tokens, dialect)
-    if problem is None or (_ON_CONFLICT.search(text) and _parses(_ON_CONFLICT.sub(_blank, text), dialect)):
+        return None if templates else SqlSyntaxError(len(sql), len(sql))
+    error = _parse_error(text, tokens, dialect)
+    if error is None or (_ON_CONFLICT.search(text) and _parses(_ON_CONFLICT.sub(_as_spaces, text), dialect)):
         return None  # sqlglot parses ON CONFLICT after a join as the condition of the join
-    start, end = max(
-        ((start, end) for start, end in _statement_ranges(tokens) if start <= problem.start), default=(0, 0)
-    )
-    if not _FULLY_SUPPORTED.match(text, start, end) or _is_unreliable(text, problem):
+    start, end = max(((start, end) for start, end in _statement_ranges(tokens) if start <= error.start), default=(0, 0))
+    if not _FULLY_SUPPORTED.match(text, start, end) or _is_unreliable(text, error):
         return None
     strings = _replaceable_strings(tokens)
-    earlier_templates = [template for template in templates if start <= template[0] < problem.end]
-    return problem if all(_enclosing(template, strings) for template in earlier_templates) else None
+    earlier_templates = [template for template in templates if start <= template[0] < error.end]
+    return error if all(_enclosing(template, strings) for template in earlier_templates) else None
 
 
-def _is_unreliable(text: str, sql_problem: SqlProblem) -> bool:
+def _is_unreliable(text: str, error: SqlSyntaxError) -> bool:
     """Whether sqlglot may be wrong. An error at ``(`` may be caused by what follows, and a string after a word may have
     a type that sqlglot does not know: ``cidr '10.0.0.0/8'``.
     """
-    stopped_at = text[sql_problem.start : sql_problem.end]
-    return stopped_at == "(" or (stopped_at.startswith("'") and text[: sql_problem.start].rstrip()[-1:].isalnum())
+    error_text = text[error.start : error.end]
+    return error_text == "(" or (error_text.startswith("'") and text[: error.start].rstrip()[-1:].isalnum())
 
 
 def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
@@ -100,14 +98,14 @@ def quoted_templates(sql: str, dialect: str) -> tuple[QuotedTemplate, ...]:
     if not tokens or "'" not in sql:
         return ()
     statements = tuple(_statement_ranges(tokens))
-    parameter_names = [
+    statements_with_parameters = [
         statement for statement in statements if _first_word(sql, statement) in _STATEMENTS_WITH_PARAMETERS
     ]
     strings = _replaceable_strings(tokens)
     return tuple(
         QuotedTemplate(*template, sql[string[0] + 1 : string[1] - 1].replace("''", "'"), len(statements) == 1)
         for template in templates
-        if (string := _enclosing(template, strings)) and _enclosing(template, parameter_names)
+        if (string := _enclosing(template, strings)) and _enclosing(template, statements_with_parameters)
     )
 
 
@@ -121,7 +119,7 @@ def _replace_templates(sql: str, ranges: Sequence[_Range]) -> str:
     return "".join((*parts, sql[position:]))
 
 
-def _blank(match: re.Match[str]) -> str:
+def _as_spaces(match: re.Match[str]) -> str:
     return " " * len(match.group())
 
 
@@ -137,10 +135,10 @@ def _tokenize(text: str, dialect: str) -> list[Token] | None:
 
 
 def _parses(text: str, dialect: str) -> bool:
-    return _parse_problem(text, _tokenize(text, dialect) or [], dialect) is None
+    return _parse_error(text, _tokenize(text, dialect) or [], dialect) is None
 
 
-def _parse_problem(text: str, tokens: list[Token], dialect: str) -> SqlProblem | None:
+def _parse_error(text: str, tokens: list[Token], dialect: str) -> SqlSyntaxError | None:
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import ErrorLevel, ParseError
 
@@ -151,7 +149,7 @@ def _parse_problem(text: str, tokens: list[Token], dialect: str) -> SqlProblem |
     except ParseError as error:
         details = error.errors[0] if error.errors else {}
         start = len(details.get("start_context") or "")  # the context is the whole text before the error
-        return SqlProblem(start, start + len(details.get("highlight") or ""))
+        return SqlSyntaxError(start, start + len(details.get("highlight") or ""))
     except RecursionError:
         return None
     return None

@@ -65,7 +65,7 @@ NOTHING = Value({})
 
 
 class Name(msgspec.Struct, frozen=True):
-    """A name with its place: the definition of a step or task, or a reference to one."""
+    """A name with its span: the definition of a step or task, or a reference to one."""
 
     text: str
     span: Span
@@ -91,7 +91,7 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class ForeignText(msgspec.Struct, frozen=True):
-    """A text in the language of a tool, code or SQL, with its field and place."""
+    """A text in the language of a tool, code or SQL, and the field that contains it."""
 
     field: str
     node: ScalarNode
@@ -206,9 +206,9 @@ class OnFailure(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     """A node of the workflow. ``next`` None: the author named no next step.
 
-    ``ends`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a whole.
-    ``defaults`` are the step's for its tasks, which have them already (dialects/spec_defaults.py). ``status`` of the
-    final step is that of the run.
+    ``ended_loop`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a
+    whole. ``defaults`` are those of the step for its tasks, to which they are already applied
+    (dialects/spec_defaults.py). ``status`` of the final step is that of the run.
     """
 
     name: Name
@@ -223,12 +223,12 @@ class Step(msgspec.Struct, frozen=True):
     result: Value | None = None
     next: Next | None = None
     timeout: Timeout | None = None
-    ends: Name | None = None
+    ended_loop: Name | None = None
     sinks: tuple[Sink, ...] = ()
     on_failure: OnFailure | None = None
     status: FinalStatus | None = None
     enter: tuple[EnterRule, ...] = ()
-    failure: BranchFailure | None = None
+    branch_failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
 
     @property
@@ -239,7 +239,7 @@ class Step(msgspec.Struct, frozen=True):
     @property
     def is_about_loop(self) -> bool:
         """Whether its arcs see the end of a loop: its own, or the one that it ends."""
-        return self.loop is not None or self.ends is not None
+        return self.loop is not None or self.ended_loop is not None
 
 
 class Playbook(msgspec.Struct, frozen=True):
@@ -261,7 +261,7 @@ class Playbook(msgspec.Struct, frozen=True):
     entry: Name | None = None
     final: Name | None = None
     no_next_is_error: bool = False
-    failure: BranchFailure | None = None
+    branch_failure: BranchFailure | None = None
     on_failure: OnFailure | None = None
     timeout: Timeout | None = None
     priority: Priority | None = None

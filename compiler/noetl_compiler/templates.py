@@ -24,7 +24,7 @@ from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
 from noetl_compiler.diagnostics import nearest_name
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.graph.contents import key_of_token, value_at
+from noetl_compiler.graph.contents import tokens_of, value_at
 from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
@@ -218,19 +218,22 @@ def _with_rendered(data: Json, rendered_parts: dict[str, Json]) -> Json:
     """Return ``data`` with the rendered values at their pointers. Only the containers above them are copied."""
     if "" in rendered_parts:
         return rendered_parts[""]
-    copies: dict[str, Json] = {"": data.copy()}
+    copies: dict[tuple[str, ...], Json] = {(): data.copy()}
     for pointer, value in rendered_parts.items():
-        parent, _, token = pointer.rpartition("/")
-        container = _copy_at(parent, copies)
-        container[key_of_token(container, token)] = value
-    return copies[""]
+        *parents, token = tokens_of(pointer)
+        container = _copy_at(tuple(parents), copies)
+        container[_key_in(container, token)] = value
+    return copies[()]
 
 
-def _copy_at(pointer: str, copies: dict[str, Json]) -> Json:
-    """Return a copy of the container at a pointer, made once."""
-    if pointer not in copies:
-        parent, _, token = pointer.rpartition("/")
-        container = _copy_at(parent, copies)
-        key = key_of_token(container, token)
-        copies[pointer] = container[key] = container[key].copy()
-    return copies[pointer]
+def _copy_at(tokens: tuple[str, ...], copies: dict[tuple[str, ...], Json]) -> Json:
+    """Return a copy of the container at the tokens of a pointer, made once."""
+    if tokens not in copies:
+        container = _copy_at(tokens[:-1], copies)
+        key = _key_in(container, tokens[-1])
+        copies[tokens] = container[key] = container[key].copy()
+    return copies[tokens]
+
+
+def _key_in(container: Json, token: str) -> int | str:
+    return int(token) if isinstance(container, list) else token

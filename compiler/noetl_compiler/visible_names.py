@@ -37,7 +37,7 @@ from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import entry_of, final_of, passed_by_arcs, set_by_step, set_by_task
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = [
@@ -103,14 +103,14 @@ class VisibleNames:
         """The step where a run begins."""
         return entry_of(self._playbook)
 
-    def at(self, use: TemplateUse) -> frozenset[str]:
+    def known_names(self, use: TemplateUse) -> frozenset[str]:
         """Return all bare names that are known to be bound for this use."""
         if use.rendered_at is RenderedAt.WORKLOAD:
             return WORKLOAD_DEFAULTS | self.workload
         bound_names = self._bound_names(use)
         return self._global_names if bound_names is None else self._global_names | bound_names | self._engine_names(use)
 
-    def below(self, use: TemplateUse, name: str) -> frozenset[str] | None:
+    def names_below(self, use: TemplateUse, name: str) -> frozenset[str] | None:
         """Return the names known below a name of the engine; None if any may be there."""
         match name:
             case "workload" | "work":
@@ -149,7 +149,7 @@ class VisibleNames:
 
     @cached_property
     def ctx(self) -> frozenset[str]:
-        """What any step, task, rule, arc or VarsCache sets."""
+        """The names below ``ctx`` that any step, task, rule, arc or VarsCache sets."""
         workbook_assigns = (assign for task in self._playbook.workbook for assign in set_by_task(task))
         assigned_names = _set_under("ctx", (*workbook_assigns, *_set_by(self._playbook.steps)))
         return assigned_names.union(*map(_names_in_code, (*self._playbook.workbook, *_tasks_of(self._playbook.steps))))
@@ -180,7 +180,7 @@ class VisibleNames:
         for step in self._playbook.steps:
             if step.loop is not None and (step.loop.next is not None or not step.tasks):
                 names |= ITERATION | {step.loop.element.text}
-            if step.ends is not None:
+            if step.ended_loop is not None:
                 names.update(mapping_of(step.result) if step.result is not None else ("results",))
         if self._playbook.dialect == "v1":
             names.update(
@@ -238,8 +238,8 @@ class VisibleNames:
             names |= LOOP_SINK
         if use.step is not None and use.step.name.text == self._final:
             names |= FINAL_STEP_NAMES
-        if use.step is not None and use.step.ends is not None and use.rendered_at is RenderedAt.AFTER:
-            names |= {results_name(use.step.ends.text), ALL_RESULTS}
+        if use.step is not None and use.step.ended_loop is not None and use.rendered_at is RenderedAt.AFTER:
+            names |= {results_name(use.step.ended_loop.text), ALL_RESULTS}
         return names | EVENT if self._has_event(use) else names
 
     def _has_event(self, use: TemplateUse) -> bool:
@@ -258,8 +258,8 @@ class VisibleNames:
             names = {loop.element.text for loop in self._loops_of(use)}
             for value in values:
                 names |= mapping_of(value).keys()
-            is_open = any(isinstance(value.data, str) for value in values)
-            self._author_names_at[key] = None if is_open else frozenset(names)
+            has_template = any(isinstance(value.data, str) for value in values)
+            self._author_names_at[key] = None if has_template else frozenset(names)
         return self._author_names_at[key]
 
     def _bound_names(self, use: TemplateUse) -> frozenset[str] | None:

@@ -107,7 +107,7 @@ def _disable_guard() -> AbstractContextManager[object]:
     """Remove the limits on values and bytes."""
     guards = ExitStack()
     guards.enter_context(patch.object(python, "has_more_values", _is_within))
-    guards.enter_context(patch.object(processes, "_MAX_RESPONSE", 2**30))
+    guards.enter_context(patch.object(processes, "_MAX_RESPONSE_BYTES", 2**30))
     return guards
 
 

@@ -207,8 +207,8 @@ def _missing() -> str:
 
 
 def _attacks(rng: random.Random, count: int) -> Iterator[Attack]:
-    """Processes, files, sockets and what is left behind, in turn. Without a kernel's list of ports or sockets, these
-    are left out, as the worker says of them that they are not held.
+    """Processes, files, sockets and what is left behind, in turn. Ports and sockets are left out if the kernel cannot
+    restrict them: the worker's log lists these gaps.
     """
     connects = CONNECTS if "TCP ports by list" in _isolation() else {}
     sockets = SOCKETS if "sockets by list" in _isolation() else {}

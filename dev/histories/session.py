@@ -107,7 +107,7 @@ class Session:
     async def wait_until_holding(self) -> None:
         """Wait until the run holds, so that it can continue as new when its calls in flight have ended."""
         async with asyncio.timeout(WAIT_SECONDS):
-            while not (await self.handle.workflow.query("state")).get("holding"):  # noqa: ASYNC110 - there is no event to wait for
+            while not (await self.handle.workflow.query("state")).get("is_idling"):  # noqa: ASYNC110 - there is no event to wait for
                 await asyncio.sleep(0.1)
 
     async def reset(self, event_id: int) -> None:

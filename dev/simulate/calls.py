@@ -96,7 +96,7 @@ def decision_on(call: ToolCall, outcome: PlainOutcome, used_attempts: int, jitte
 
 def _scope_of(call: ToolCall, outcome: PlainOutcome, used_attempts: int) -> Chain:
     names = call_names(call.names, call.step, call.kind, outcome, max(1, used_attempts), call.page or 1)
-    return Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+    return Chain(call.scope, names) if call.is_guarded else Chain(names, call.scope)
 
 
 def broken_report(outcome: PlainOutcome, attempts: tuple[AttemptRecord, ...], failure: TemplateFailure) -> ToolReport:
@@ -200,8 +200,8 @@ class _Activity:
         self.records.append(AttemptRecord(len(self.records) + 1, started, status, ended=self.now, **fields))
 
     def _decided_report(self, outcome: PlainOutcome, decision: Decision) -> ToolReport:
-        attempts, mistakes = tuple(self.records), decision.mistakes
-        return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=mistakes)
+        attempts, warnings = tuple(self.records), decision.warnings
+        return ToolReport(outcome, decision.rule, decision.exhausted, attempts, warnings=warnings)
 
     def _broken_report(self, outcome: PlainOutcome, failure: TemplateFailure) -> ToolReport:
         return broken_report(outcome, tuple(self.records), failure)

@@ -53,7 +53,7 @@ def _check_same_commands(run_trace: RunTrace, trace: MachineTrace, *, restored: 
     """
     description = "a restored machine" if restored else "a second machine"
     machine = _new_machine(run_trace, trace)
-    has_budgets = any(turn.spent for turn in trace.turns)
+    has_budgets = any(turn.is_budget_spent for turn in trace.turns)
     for number, turn in enumerate(trace.turns):
         between_tasks = not has_budgets or isinstance(turn.fact, Continued)
         may_restore = number and between_tasks and not machine.has_loaded

@@ -14,7 +14,7 @@ from dev.simulate.process import ProcessLoop
 from dev.simulate.simulated_values import SimulatedValues
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.sinks import Entry, Stored
+from noetl_activities.sinks import Entry, StoreResult
 from noetl_temporal.codec import data_converter
 from noetl_temporal.value_store import ValueStore
 
@@ -135,7 +135,7 @@ class Database:
 
     async def store(
         self, kind: str, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
-    ) -> Stored:
+    ) -> StoreResult:
         """See noetl_activities.sinks.store: commits at once, and responds after a delay."""
         del kind, mode, result, auth, context
         await self._pause()
@@ -143,19 +143,19 @@ class Database:
         await self._pause()
         return stored
 
-    def _commit(self, config: dict[str, Any], entry: Entry) -> Stored:
-        outcome = self._outcomes.get((entry.call, entry.n))
+    def _commit(self, config: dict[str, Any], entry: Entry) -> StoreResult:
+        outcome = self._outcomes.get((entry.call_key, entry.n))
         if entry.outcome is not None and outcome is not None:
-            return Stored(rival=outcome)
+            return StoreResult(rival=outcome)
         if (entry.key, entry.n) in self._entries:
-            return Stored(duplicate=True, is_in_ledger=outcome is not None)
+            return StoreResult(duplicate=True, is_in_ledger=outcome is not None)
         if self._world.occurs(self._fails):
             raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
         if entry.outcome is not None:
-            self._outcomes[entry.call, entry.n] = entry.outcome
+            self._outcomes[entry.call_key, entry.n] = entry.outcome
         self._entries.add((entry.key, entry.n))
         self.rows.append(f"{config.get('table')} {config.get('data')}")
-        return Stored(1, str(config.get("table")), is_in_ledger=entry.outcome is not None)
+        return StoreResult(1, str(config.get("table")), is_in_ledger=entry.outcome is not None)
 
     async def _pause(self) -> None:
         current_process()

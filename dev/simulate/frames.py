@@ -84,7 +84,7 @@ class FrameWorld:
 
     async def _outcome(self, kind: str, request: Request, context: ToolContext) -> Outcome:
         current_process().owner.check_call(request.key)
-        used_attempts: int = getattr(context, "_log").used  # noqa: B009 - answers differ by what counts, not by lost attempts
+        used_attempts: int = getattr(context, "_log").used_attempts  # noqa: B009 - answers differ by what counts, not by lost attempts
         await asyncio.sleep(max(1, int(self.longest_ms * self.world.rng.random() ** 3)) / 1000)
         current_process().mark_active()
         return msgspec.convert(self.tool_outcomes.outcome(kind, request.key, used_attempts), Outcome)
@@ -185,7 +185,7 @@ class _Attempt:
         self._is_restored = False
         self.frame.trace.turns.append(turn)
         turn.commands = feed(fact)
-        turn.left_over, turn.spent = machine.has_work, machine.budget.is_spent()
+        turn.has_work_left, turn.is_budget_spent = machine.has_work, machine.budget.is_spent()
         self.frame.digests.append(machine.digest)
         self._check_late_calls(sum(isinstance(command, CallTool) for command in turn.commands))
         return turn.commands

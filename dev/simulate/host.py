@@ -38,10 +38,10 @@ from noetl_temporal.machine.facts import (
     ChunkReport,
     Continued,
     Fact,
-    HoldRequested,
+    IdleRequested,
     PauseRequested,
     PayloadRef,
-    Resumed,
+    Restored,
     TimerFired,
     ToolFinished,
     UnpauseRequested,
@@ -117,7 +117,7 @@ class Host:
         self._is_restored = False
         self.trace.turns.append(turn)
         turn.commands = self._commands_for(fact)
-        turn.left_over, turn.spent = self.machine.has_work, self.machine.budget.is_spent()
+        turn.has_work_left, turn.is_budget_spent = self.machine.has_work, self.machine.budget.is_spent()
         self._check(turn.commands)
         for command in turn.commands:
             self._perform(command)
@@ -142,7 +142,7 @@ class Host:
     def _after(self) -> None:
         if self.is_over:
             return
-        if self.trace.turns[-1].left_over and not self._is_continuing:
+        if self.trace.turns[-1].has_work_left and not self._is_continuing:
             self._is_continuing = True
             self.world.later(self.world.draw(0, 20), self._continue)
         busy = any(pending.kind != "timer" for pending in self.pending.values())
@@ -164,7 +164,7 @@ class Host:
             return
         self.continue_as_new_mode = mode
         if mode == "hold":
-            self.feed(HoldRequested(self.world.now, self.world.occurs(0.5) * "the history is long"))
+            self.feed(IdleRequested(self.world.now, self.world.occurs(0.5) * "the history is long"))
         else:
             self._after()
 
@@ -176,7 +176,7 @@ class Host:
         self.pending.clear()
         self.machine = self.make(self.snapshot())
         self._is_restored, self._is_continuing = True, False
-        self.feed(Resumed(self.world.now))
+        self.feed(Restored(self.world.now))
 
     def snapshot(self) -> Any:
         """Return the machine's snapshot as it is in history."""
@@ -190,18 +190,18 @@ class Host:
     def _perform(self, command: Command) -> None:
         match command:
             case CallTool():
-                self._wait_for(command.call.id, self._call(command.call))
+                self._add_pending(command.call.id, self._call(command.call))
             case StartTimer():
-                self._wait_for(command.timer_id, self._timer(command))
+                self._add_pending(command.timer_id, self._timer(command))
             case RunChunk():
                 self._run_chunk(command)
             case StoreValues():
-                self._wait_for(
-                    command.id, self._wait_for_store("store", ValuesStored, command.id, self._store(command))
+                self._add_pending(
+                    command.id, self._pending_store_access("store", ValuesStored, command.id, self._store(command))
                 )
             case LoadValue():
                 value = self.world.store.load(command.stored)
-                self._wait_for(command.id, self._wait_for_store("load", ValueLoaded, command.id, value))
+                self._add_pending(command.id, self._pending_store_access("load", ValueLoaded, command.id, value))
             case Cancel():
                 self._cancel(command.id)
             case Finish():
@@ -229,10 +229,10 @@ class Host:
     @property
     def calls(self) -> list[Pending]:
         """Return all calls in flight, including those of its chunks."""
-        inside = [
+        calls_of_chunks = [
             call for pending in self.pending.values() if isinstance(pending.child, Host) for call in pending.child.calls
         ]
-        return [*(pending for pending in self.pending.values() if pending.kind == "call"), *inside]
+        return [*(pending for pending in self.pending.values() if pending.kind == "call"), *calls_of_chunks]
 
     def receive_pause(self, command: PauseChildren) -> None:
         """Apply the parent's pause or resume after a delay, in the order of the requests."""
@@ -251,10 +251,10 @@ class Host:
     def _chunk_mail(self, chunk_id: str) -> Mailbox:
         child = self.pending[chunk_id].child
         if not isinstance(child, Host) or child.mail is None:
-            raise Finding("an answer for no chunk", chunk_id)
+            raise Finding("an answer for an unknown chunk", chunk_id)
         return child.mail
 
-    def _wait_for(self, id_: str, pending: Pending) -> None:
+    def _add_pending(self, id_: str, pending: Pending) -> None:
         if id_ in self.pending:
             raise Finding("an id is used twice at a time", id_)
         self.pending[id_] = pending
@@ -274,23 +274,23 @@ class Host:
     def _store(self, command: StoreValues) -> tuple[PayloadRef, ...]:
         return tuple(self.world.store.keep(value) for value in command.values)
 
-    def _wait_for_store(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
-        """Wait for the payload store, which responds at once or after an outage."""
+    def _pending_store_access(self, kind: str, fact: Any, id_: str, values: Any) -> Pending:
+        """Schedule the response of the payload store, at once or after an outage."""
         ms = self.world.draw(0, 10) if self.world.occurs(0.95) else 30_000
         return Pending(kind, self.world.later(ms, lambda: self._feed_result(fact, id_, values)))
 
     def _timer(self, command: StartTimer) -> Pending:
         seconds: Any = command.seconds
         if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not math.isfinite(seconds):
-            raise Finding("a timer of no time", f"{command.timer_id} waits {seconds!r} s")
+            raise Finding("a timer without a valid duration", f"{command.timer_id} waits {seconds!r} s")
         if seconds < 0:
-            raise Finding("a timer of no time", f"{command.timer_id} waits {seconds!r} s")
+            raise Finding("a timer without a valid duration", f"{command.timer_id} waits {seconds!r} s")
         ms = min(int(seconds * 1000), 10**12)
         return Pending("timer", self.world.later(ms, lambda: self._feed_result(TimerFired, command.timer_id)))
 
     def _run_chunk(self, command: RunChunk) -> None:
         chunk_input = msgspec.json.decode(msgspec.json.encode(command.input), type=ChunkInput)
-        self._wait_for(command.chunk_id, Pending("chunk", None))
+        self._add_pending(command.chunk_id, Pending("chunk", None))
         self.pending[command.chunk_id].child = self.world.begin(self, command.chunk_id, chunk_input)
 
     def _feed_result(self, kind: Any, id_: str, *fields: Any) -> None:

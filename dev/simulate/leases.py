@@ -89,4 +89,4 @@ class Renewals:
             decision = decision_on(self._call, outcome, LAST, 0.0)
         except TemplateFailure as failure:
             return broken_report(outcome, attempts, failure)
-        return ToolReport(outcome, decision.rule, decision.exhausted, attempts, mistakes=decision.mistakes)
+        return ToolReport(outcome, decision.rule, decision.exhausted, attempts, warnings=decision.warnings)

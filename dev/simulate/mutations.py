@@ -81,9 +81,9 @@ def _handled_by_name(exit_after_failure: Any, execution: Any, step: Any, run: An
     return exit_after_failure(execution, step, run, end, targets)
 
 
-def _counts_the_last_chunk(take_report: Any, progress: Any, *arguments: Any, goes_on: bool) -> None:
+def _counts_the_last_chunk(take_report: Any, progress: Any, *arguments: Any, continues: bool) -> None:
     progress.failures = FailureLog()
-    take_report(progress, *arguments, goes_on=goes_on)
+    take_report(progress, *arguments, continues=continues)
 
 
 def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
@@ -114,12 +114,12 @@ def _whole_share(_: Any) -> int:
     return 500
 
 
-def _loses_the_rest(take_report: Any, progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
-    take_report(progress, chunk, replace(report, rest=0), goes_on=goes_on)
+def _loses_the_rest(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
+    take_report(progress, chunk, replace(report, rest=0), continues=continues)
 
 
-def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: Any, *, goes_on: bool) -> None:
-    take_report(progress, chunk, report, goes_on=goes_on)
+def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
+    take_report(progress, chunk, report, continues=continues)
     progress.ranges.reverse()
 
 
@@ -145,8 +145,8 @@ async def _makes_the_last_call_again(values: Any, head: str) -> Any:
     return await segments.read_progress(values, older_head or head)
 
 
-def _resume_nothing(self: Any, _: Any) -> None:
-    self.state.holding = False
+def _restore_nothing(self: Any, _: Any) -> None:
+    self.state.is_idling = False
 
 
 def _never_fails_fast(stop: Any, self: Any, kind: str, reason: str = "") -> None:
@@ -245,8 +245,8 @@ MUTATIONS = (
         "26a: attempts that only the ledger knows count", CallLog, "add_unrecorded_attempts", replaced_by(_nothing)
     ),
     Mutation("timers keep no run from going on", ENGINE, "is_idle", replaced_by(property(_nothing_is_pending))),
-    Mutation("timers go on in a new run", ENGINE, "_resume", replaced_by(_resume_nothing)),
-    Mutation("a machine that holds begins nothing", ENGINE, "_hold", replaced_by(_nothing)),
+    Mutation("timers go on in a new run", ENGINE, "_restore", replaced_by(_restore_nothing)),
+    Mutation("an idling machine begins nothing", ENGINE, "_idle", replaced_by(_nothing)),
     Mutation("the budget of a workflow task", Budget, "is_spent", replaced_by(_no)),
     Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", replaced_by(_return_a_billion)),
     Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),
@@ -255,7 +255,7 @@ MUTATIONS = (
     Mutation("names of steps and tasks in ids are escaped", plan, "escape_name", replaced_by(str)),
     Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),
     Mutation("counts are checked", quantities, "count", replaced_by(_int)),
-    Mutation("what is pending is typed", protocol, "ANSWERED", _allow_all_kinds),
+    Mutation("what is pending is typed", protocol, "COMPLETED_KINDS", _allow_all_kinds),
     Mutation("an error of the protocol is for good", ENGINE, "feed", wrapped_by(_forgets_errors)),
     *HOLD_MUTATIONS,
     *CLAIM_MUTATIONS,

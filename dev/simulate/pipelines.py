@@ -113,7 +113,7 @@ def _check_breaks(run_trace: RunTrace) -> None:
                 if isinstance(command, CallTool):
                     pipeline = command.call.id.rsplit(":", 3 if command.call.store is not None else 2)[0]
                     pipelines[command.call.id] = (pipeline, command.call)
-                    if pipeline in broken_pipelines and command.call.store is None and not command.call.aside:
+                    if pipeline in broken_pipelines and command.call.store is None and not command.call.is_guarded:
                         raise Finding("a task begins after a break", command.call.id)
 
 

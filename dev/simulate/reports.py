@@ -133,7 +133,7 @@ def _fates_of_steps(run_trace: RunTrace) -> dict[str, str]:
                 not fact.cancelled
                 and fact.report.outcome["status"] == "error"
                 and call.rules is None
-                and not call.aside
+                and not call.is_guarded
             ):
                 fates[run] = f"{fact.call_id} failed without a policy"
         elif isinstance(fact, ChunkFinished) and fact.chunk_id in loops:

@@ -25,16 +25,17 @@ class Finding(AssertionError):  # noqa: N818 - it is no error of this program
 
 @dataclass
 class Turn:
-    """One fact that was fed to a machine, and its commands. ``is_restored``: the machine was restored from its snapshot
-    just before, as continue-as-new does; ``spent``: the budget of the workflow task is spent; ``left_over``: something
-    that may begin is left for the next turn.
+    """One fact that was fed to a machine, and its commands.
+
+    ``is_restored``: the machine was restored from its snapshot just before, as continue-as-new does;
+    ``has_work_left``: something that may begin is left for the next turn.
     """
 
     fact: Any
     commands: list[Command]
     is_restored: bool = False
-    left_over: bool = False
-    spent: bool = False
+    has_work_left: bool = False
+    is_budget_spent: bool = False
 
 
 @dataclass

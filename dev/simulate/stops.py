@@ -10,9 +10,9 @@ from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Pau
 from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
-    Resumed,
+    Restored,
     TimerFired,
     ToolFinished,
 )
@@ -185,9 +185,9 @@ def _check_holding(trace: MachineTrace) -> None:
     """Check that no call and no loop begins between a request to hold and the end of the hold."""
     is_holding = False
     for number, turn in enumerate(trace.turns):
-        if isinstance(turn.fact, HoldRequested):
+        if isinstance(turn.fact, IdleRequested):
             is_holding = True
-        elif isinstance(turn.fact, Continued | Resumed):
+        elif isinstance(turn.fact, Continued | Restored):
             is_holding = False
         starts = [command for command in turn.commands if isinstance(command, CallTool | RunChunk)]
         if is_holding and starts:

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.playbook import Playbook
+from noetl_temporal.cli.findings import credential_spans, show_findings
+from noetl_temporal.cli.playbook import NOTHING_STARTED, Playbook
 from noetl_temporal.environment import NO_CATALOG, dsn_from_environment
 from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgumentError
 
@@ -25,11 +24,9 @@ if TYPE_CHECKING:  # importing the database driver is slow
 
 __all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered"]
 
-_NOTHING_STARTED = "nothing was started"
-
 
 def is_registered(file: Path) -> bool:
-    """Whether an argument names a version of the catalog, and not a file."""
+    """Whether an argument is a version of the catalog rather than a file."""
     return "@" in str(file) and not os.path.exists(file)  # noqa: PTH110 - False, too, for strings that cannot be a path
 
 
@@ -56,7 +53,7 @@ def read_registered(name: str, request: Mapping[str, Json], credentials: Path | 
     dsn = catalog_dsn()
     playbook, problems = asyncio.run(_read(dsn, name, request, credentials))
     for result in problems:
-        show_findings(result, _NOTHING_STARTED)
+        show_findings(result, NOTHING_STARTED)
     if playbook is None:
         sys.exit(WRONG)
     return playbook
@@ -75,10 +72,7 @@ async def _read(
     calls, problems = await pin_called_playbooks(dsn, entry, result.graph)
     if problems:
         return None, problems
-    credential_spans = tuple(
-        diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT
-    )
-    return Playbook(result.graph, entry.content, credential_spans, calls), (result,)
+    return Playbook(result.graph, entry.content, credential_spans(result), calls), (result,)
 
 
 async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:

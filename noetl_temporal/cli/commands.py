@@ -186,8 +186,8 @@ def _report_error(caught: BaseException) -> int:
         error = _stack_folder_error(error)
     if isinstance(error, StackError) or _is_deployment_error(error):
         click.echo(f"Error: {error}", err=True, color=True)
-        is_wrong = isinstance(error, _USAGE_ERRORS) or not isinstance(error, StackError)
-        return WRONG if is_wrong else FAILED
+        is_usage_error = isinstance(error, _USAGE_ERRORS) or not isinstance(error, StackError)
+        return WRONG if is_usage_error else FAILED
     if os.environ.get("NOETL_DEBUG"):
         traceback.print_exception(error)
     if _is_lost_connection(error):

@@ -30,7 +30,7 @@ from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["compile_command"]
 
-_FOR_COST = "For --forecast: "
+_FOR_FORECAST = "For --forecast: "
 _FOR_REQUEST = "For --forecast and scripts: "
 
 
@@ -53,14 +53,16 @@ _FOR_REQUEST = "For --forecast and scripts: "
     help="text: to stderr, with the graph on stdout; json or sarif (for CI): to stdout, without the graph.",
 )
 @click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
-@click.option("--forecast", "cost", is_flag=True, help="Show the events, bytes, calls and actions a run will take.")
+@click.option(
+    "--forecast", "shows_forecast", is_flag=True, help="Show the events, bytes, calls and actions a run will take."
+)
 @click.option("--guarantees", is_flag=True, help="Show what each call guarantees if a worker or server crashes.")
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_REQUEST}a value of the request.")
 @click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_REQUEST}the request.")
-@click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}items of a loop.")
-@click.option("--pages", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}pages of a step.")
+@click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_FORECAST}items of a loop.")
+@click.option("--pages", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_FORECAST}pages of a step.")
 @click.option(
-    "--result-bytes", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_COST}bytes of one result."
+    "--result-bytes", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_FORECAST}bytes of one result."
 )
 @click.option("--strict", is_flag=True, help="Exit with status 1 on warnings too.")
 def compile_command(
@@ -70,7 +72,7 @@ def compile_command(
     playbooks: Path | None,
     findings: str,
     steps: tuple[str, ...],
-    cost: bool,
+    shows_forecast: bool,
     guarantees: bool,
     settings: tuple[str, ...],
     payload: str | None,
@@ -93,10 +95,10 @@ def compile_command(
     tools = installed_tools()
     width = terminal_width() if output is None else None
     options = RenderOptions(
-        form, steps, cost, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width
+        form, steps, shows_forecast, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width
     )
     results = _compile_all(paths, playbooks, options.request, tools)
-    if options.request and not options.is_forecast and not any(map(_has_script, results)):
+    if options.request and not options.has_forecast and not any(map(_has_script, results)):
         raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
     prints_several = findings == "text" and len(results) > 1
     is_folder = prints_several or (output or "").endswith(os.sep)

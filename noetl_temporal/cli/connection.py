@@ -19,13 +19,13 @@ from noetl_temporal.tracing import tracing_problem
 
 __all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
 
-CLUSTER = (ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
+CLUSTER_VARIABLES = (ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 
 class Deployment(NamedTuple):
     """A cluster, or the stack of a folder.
 
-    ``ui`` is the URL of its web UI, if known. ``serve``: this process must be the worker and the mirror.
+    ``ui`` is the URL of its web UI, if known. With ``serve``, this process must be the worker and the mirror.
     ``credentials`` is the value of NOETL_CREDENTIALS with which the stack was started.
     """
 
@@ -35,7 +35,7 @@ class Deployment(NamedTuple):
 
 
 def _is_cluster_set() -> bool:
-    return any(os.environ.get(name) for name in CLUSTER)
+    return any(os.environ.get(name) for name in CLUSTER_VARIABLES)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from noetl_temporal.cli.exits import FAILED
-from noetl_temporal.cli.stacks import list_command, projects_up, rm_command
+from noetl_temporal.cli.stacks import list_command, rm_command, running_projects
 from noetl_temporal.stack.addresses import Addresses, without_password
 from noetl_temporal.stack.crash import clear_crash, crash_reason
 from noetl_temporal.stack.errors import BusyError, StackError
@@ -30,10 +30,15 @@ from noetl_temporal.stack.use import running_stack
 __all__ = ["dev_group"]
 
 UP_SECONDS = 90.0
+"""The longest wait for the stack to be ready."""
+
 DOWN_SECONDS = 40.0
-"""Longer than the services and the servers together may take to stop."""
+"""The longest wait for the stack to stop: longer than its services and servers together may take."""
+
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
+"""The arguments of the serving process, by which it is recognised."""
+
 BUSY = 75
 """The exit status of `dev serve` if another process owns the stack; `dev up` then waits for that process."""
 
@@ -99,7 +104,7 @@ def status_command() -> None:
         if owner is None and (reason := crash_reason(home)):
             click.echo(reason)
         _show_rows({"folder": str(home.project or home.root), "data": str(home.root)})
-        if other_projects := projects_up():
+        if other_projects := running_projects():
             click.echo(f"up elsewhere (`noetl dev list`): {', '.join(other_projects)}")
         sys.exit(FAILED)
     click.echo("up" if addresses.mode == "dev" else f"up for a `noetl run` (process {addresses.pid})")

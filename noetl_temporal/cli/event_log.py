@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import asyncpg
 
 from noetl_temporal.database_errors import DATABASE_ERRORS
-from noetl_temporal.deployment import CONNECT_SECONDS, postgres_problem
+from noetl_temporal.deployment import CONNECT_SECONDS, postgres_error
 
 __all__ = ["EventLog", "log_connection", "open_event_log"]
 
@@ -36,7 +36,7 @@ class EventLog:
                 yield await self._connect()
             except (ValueError, *DATABASE_ERRORS) as error:
                 self._drop()
-                raise postgres_problem(error, self._dsn) from error
+                raise postgres_error(error, self._dsn) from error
 
     async def _connect(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():

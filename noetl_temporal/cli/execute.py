@@ -45,7 +45,8 @@ Show: TypeAlias = Callable[[RunSummary, bool], None]
 class RunOptions(NamedTuple):
     """A run and its options.
 
-    ``tools`` are the kinds that can be called, ``timeout`` is in seconds; ``is_verbose``: show the output of tasks.
+    ``tools`` are the kinds that can be called. ``timeout`` is in seconds. With ``is_verbose``, the output of tasks is
+    shown.
     """
 
     playbook: Playbook
@@ -59,8 +60,8 @@ class RunOptions(NamedTuple):
 class _Run:
     """The state of the run in this process.
 
-    ``is_submitted``: Temporal has confirmed it. ``summary`` is set when it is no longer followed, because it has ended
-    or was left running.
+    ``is_submitted`` is set once Temporal has confirmed the run, ``summary`` once it is no longer followed, because it
+    has ended or was left running.
     """
 
     def __init__(self, options: RunOptions) -> None:
@@ -104,7 +105,7 @@ async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view:
     # end.
     with ExitStack() as signals:
         async with open_event_log(client.dsn) as log, AsyncExitStack() as services:
-            await _check(log)
+            await _check_log(log)
             queues = await _serve(services, client, options, deployment)
             interrupts = signals.enter_context(catch_interrupts())
             with view:
@@ -112,10 +113,10 @@ async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view:
                 handle = await submit_run(submit, run.execution_id, interrupts, view.say)
                 run.is_submitted = True
                 graph, is_verbose = options.playbook.graph, options.is_verbose
-                following = RunFollower(
+                follower = RunFollower(
                     client, handle, log, view, graph, options.timeout, interrupts, shows_output=is_verbose
                 )
-                run.summary, was_interrupted = await following.follow(deployment.ui)
+                run.summary, was_interrupted = await follower.follow(deployment.ui)
             show(run.summary, was_interrupted)
 
 
@@ -128,7 +129,7 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-async def _check(log: EventLog | None) -> None:
+async def _check_log(log: EventLog | None) -> None:
     """Check that the event log can be read; warn if there is none. Raises DeploymentError."""
     if log is None:
         click.echo("showing no progress and no events: NOETL_POSTGRES is not set", err=True)

@@ -11,10 +11,10 @@ import click
 from noetl_compiler import Result
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, render, sort_and_dedupe
+from noetl_compiler.graph import Span
 from noetl_compiler.printable import printable_line
 
-__all__ = ["show_all_findings", "show_findings"]
-
+__all__ = ["credential_spans", "show_all_findings", "show_findings"]
 
 _MOST_SHOWN = 100
 """The maximum number of diagnostics of one file that are shown."""
@@ -40,9 +40,14 @@ def show_all_findings(results: Sequence[Result], consequence: str) -> None:
         click.echo(f"{_count(sum(errors), 'error')}{files}: {consequence}", err=True)
 
 
+def credential_spans(result: Result) -> tuple[Span, ...]:
+    """Return the spans of literal credentials in a playbook, which must not be printed."""
+    return tuple(diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT)
+
+
 def _show(result: Result) -> tuple[int, int]:
     """Print the diagnostics of a file; return the numbers of errors and warnings."""
-    credentials = [diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT]
+    credentials = credential_spans(result)
     for diagnostic in _first_diagnostics(result.diagnostics):
         source = result.source_of(diagnostic)
         _echo(render(diagnostic, source, credentials if source is result.source else ()), diagnostic)
@@ -69,8 +74,8 @@ def _echo(text: str, diagnostic: Diagnostic) -> None:
 
 
 def _first_diagnostics(diagnostics: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
-    """Return the first diagnostics in reading order, as many as are shown."""
+    """Return the diagnostics that are shown, in reading order; if there are too many, errors before warnings."""
     if len(diagnostics) <= _MOST_SHOWN:
         return diagnostics
-    by_weight = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity is not Severity.ERROR)
-    return sort_and_dedupe(by_weight[:_MOST_SHOWN])
+    errors_first = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity is not Severity.ERROR)
+    return sort_and_dedupe(errors_first[:_MOST_SHOWN])

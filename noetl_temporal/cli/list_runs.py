@@ -31,7 +31,7 @@ WIDEST_ERROR = 60
 
 
 def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
-    """``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
+    """Parse ``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
     if text is None:
         return None
@@ -124,8 +124,8 @@ async def _list_runs(run_filter: RunFilter) -> Sequence[ListedRun]:
     if dsn is not None:
         try:
             return await _list_logged_runs(dsn, run_filter)
-        except DeploymentError as problem:
-            click.echo(f"{problem}\nTemporal has these runs:", err=True)
+        except DeploymentError as error:
+            click.echo(f"{error}\nTemporal has these runs:", err=True)
     runs = await Runs.connect()
     filters = run_filter.path, run_filter.statuses, run_filter.since, run_filter.limit, run_filter.ended_since
     return await Runs(runs.temporal, None).list(*filters)
@@ -133,13 +133,13 @@ async def _list_runs(run_filter: RunFilter) -> Sequence[ListedRun]:
 
 async def _list_logged_runs(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
     from noetl_temporal.database_errors import DATABASE_ERRORS
-    from noetl_temporal.deployment import postgres_problem
+    from noetl_temporal.deployment import postgres_error
     from noetl_temporal.run_list import runs_in_log
 
     try:
         return await runs_in_log(dsn, run_filter)
     except DATABASE_ERRORS as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error
 
 
 def _table(runs: Sequence[ListedRun]) -> Table:

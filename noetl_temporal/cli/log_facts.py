@@ -42,5 +42,5 @@ class LogFacts:
         elif row.event_type == "playbook.started":
             self.rerun_of, self.rerun_from = str(row.meta.get("rerun_of", "")), str(row.meta.get("rerun_from", ""))
         elif row.event_type == "playbook.cancelled":
-            terminated = (row.error or "").removeprefix(_TERMINATED) if row.meta.get("reason") is None else None
-            self.reason = str(row.meta.get("reason") or terminated or "")
+            reason = row.meta.get("reason")
+            self.reason = str((row.error or "").removeprefix(_TERMINATED) if reason is None else reason)

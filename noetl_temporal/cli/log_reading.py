@@ -1,4 +1,4 @@
-"""Reads from the event log how many events a run has, and whether they are complete, or else why not."""
+"""Reads the facts about a run from its event log, and whether the log is complete."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MOST_CALLED = 20
 class LogSummary(NamedTuple):
     """The facts about a run in its event log.
 
-    ``events`` excludes those that resets ``superseded``. ``is_complete``: the event that closed the run was read.
-    ``problems``: why the mirror cannot read the history. ``warnings``, ``reason``, ``rerun_of`` and ``rerun_from`` are
-    those of LogFacts. ``calls`` is the number of runs that it has called, ``called`` the first of them.
+    ``events`` excludes those that resets ``superseded``. ``is_complete`` is set once the mirror has read the event that
+    closed the run; ``problems`` say why it cannot read the history. ``warnings``, ``reason``, ``rerun_of`` and
+    ``rerun_from`` are those of LogFacts. ``calls`` is the number of runs that it has called, ``called`` the first ones.
     """
 
     events: int = 0
@@ -64,14 +64,14 @@ class LogSummary(NamedTuple):
 
 
 async def log_summary(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> LogSummary:
-    """Read the facts about a run. If the log cannot be read, print why to stderr and return none."""
+    """Read the facts about a run. If the log cannot be read, print why to stderr and return an empty summary."""
     if log is None:
         return LogSummary()
     try:
         async with log.connection() as connection:
             return await read_log(connection, namespace, handle.workflow_id, run_id, handle.execution_id)
-    except DeploymentError as problem:
-        click.echo(f"no events: {problem}", err=True)
+    except DeploymentError as error:
+        click.echo(f"no events: {error}", err=True)
         return LogSummary()
 
 

@@ -35,7 +35,7 @@ def log_to_file(file: Path) -> None:
     Raises OSError if another account may have created the file.
     """
     has_folder = file.parent.exists()
-    _log_to(_File(open_log(file, append=True)) if has_folder else logging.NullHandler())
+    _log_to(_FileHandler(open_log(file, append=True)) if has_folder else logging.NullHandler())
 
 
 def log_nowhere() -> None:
@@ -45,24 +45,24 @@ def log_nowhere() -> None:
 
 def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None) -> None:
     """Log warnings to stderr in one of LOG_FORMATS, for services. With ``metrics`` the SDK exports its own."""
-    _log_to(logging.StreamHandler(), _Json() if form == "json" else None, metrics)
+    _log_to(logging.StreamHandler(), _JsonFormatter() if form == "json" else None, metrics)
 
 
-class _File(logging.StreamHandler[TextIO]):
+class _FileHandler(logging.StreamHandler[TextIO]):
     """Drops lines that it cannot write, such as on a full disk, instead of printing tracebacks."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - logging's name
         del record
 
 
-class _Printable(logging.Formatter):
+class _PrintableFormatter(logging.Formatter):
     """Escapes control characters, because logs are read on terminals."""
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
 
 
-class _Json(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     """One JSON object per line: time, level, logger, message, and the ids of the call, if known."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -85,7 +85,7 @@ def _log_to(
 ) -> None:
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
-    handler.setFormatter(formatter or _Printable(FORMAT))
+    handler.setFormatter(formatter or _PrintableFormatter(FORMAT))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
     logging.getLogger(TASK_OUTPUT).setLevel(logging.INFO)
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"))

@@ -60,7 +60,7 @@ def migrate_command(paths: tuple[str, ...], in_place: bool, output: Path | None,
         _show_changes(migrations, diff=diff)
     else:
         _write(migrations, paths, output, in_place=in_place)
-    would_change = check and any(migration.changes for migration in migrations)
+    would_change = check and any(migration.is_changed for migration in migrations)
     sys.exit(FAILED if would_change or any(migration.text is None for migration in migrations) else 0)
 
 
@@ -69,7 +69,7 @@ def _report_notes(migration: Migration) -> None:
     file = migration.source.file
     if migration.compilation.graph is None:
         show_findings(migration.compilation, _NOTHING_WRITTEN)
-    for note in migration.notes if migration.changes or migration.defect else ():
+    for note in migration.notes if migration.is_changed or migration.defect else ():
         click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:
         problem = f"the rewritten playbook would compile to another graph ({migration.defect}): {_NOTHING_WRITTEN}"
@@ -78,7 +78,7 @@ def _report_notes(migration: Migration) -> None:
 
 def _show_changes(migrations: Sequence[Migration], *, diff: bool) -> None:
     for migration in migrations:
-        if migration.text is None or not migration.changes:
+        if migration.text is None or not migration.is_changed:
             continue
         if diff:
             click.echo(unified_diff(migration.source.file, migration.source.text, migration.text), nl=False)
@@ -90,7 +90,7 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
     for migration in migrations:
         if migration.text is None:
             continue
-        if in_place and migration.changes:
+        if in_place and migration.is_changed:
             rewrite(Path(migration.source.file), migration.text, _named_folder(Path(migration.source.file), paths))
         elif output is not None and (len(migrations) > 1 or output.is_dir()):
             rewrite(path_below(output, migration.source.file), migration.text, output)
@@ -101,5 +101,5 @@ def _write(migrations: Sequence[Migration], paths: Sequence[str], output: Path |
 
 
 def _named_folder(file: Path, paths: Sequence[str]) -> Path:
-    """Return the named folder that contains the file; for a file that was named itself, its own folder."""
+    """Return the folder on the command line that contains the file; for a file on the command line, its own folder."""
     return next((Path(path) for path in paths if Path(path).is_dir() and file.is_relative_to(path)), file.parent)

@@ -90,7 +90,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
     from noetl_temporal.cli.health import serve_optional_health
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.database_errors import DATABASE_ERRORS
-    from noetl_temporal.deployment import CONNECT_SECONDS, check_postgres, postgres_problem
+    from noetl_temporal.deployment import CONNECT_SECONDS, check_postgres, postgres_error
     from noetl_temporal.mirror.gauges import Gauges
     from noetl_temporal.mirror.service import mirroring
 
@@ -101,7 +101,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
         try:
             return await gauges.text()
         except DATABASE_ERRORS as error:
-            raise OSError(str(postgres_problem(error, dsn))) from error
+            raise OSError(str(postgres_error(error, dsn))) from error
 
     with stop_event() as stop_request:
         async with asyncpg.create_pool(dsn, min_size=0, max_size=1, command_timeout=CONNECT_SECONDS) as pool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, overload
 
 from noetl_temporal.database_errors import DATABASE_ERRORS
-from noetl_temporal.deployment import DeploymentError, postgres_problem
+from noetl_temporal.deployment import DeploymentError, postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import NoSuchRunError
 
@@ -56,7 +56,7 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
 
     from noetl_temporal.naming import PLAYBOOK_WORKFLOW
     from noetl_temporal.runs import UnknownRunError
-    from noetl_temporal.temporal_problems import rpc_problem
+    from noetl_temporal.temporal_errors import rpc_error
 
     if execution_id is not None:
         return await runs.find(execution_id)
@@ -65,7 +65,7 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
         async for workflow in runs.temporal.list_workflows(query, limit=1):
             return await runs.handle(workflow.id)
     except RPCError as error:
-        raise rpc_problem(error, runs.temporal.namespace) or error from error
+        raise rpc_error(error, runs.temporal.namespace) or error from error
     raise UnknownRunError("nothing has run here yet")
 
 
@@ -91,7 +91,7 @@ async def _find_in_log(text: str) -> dict[int, str]:
     try:
         return await matches_in_log(dsn, text) if dsn else {}
     except DATABASE_ERRORS as error:
-        raise postgres_problem(error, dsn or "") from error
+        raise postgres_error(error, dsn or "") from error
 
 
 async def _find_in_temporal(text: str) -> dict[int, str]:
@@ -99,10 +99,10 @@ async def _find_in_temporal(text: str) -> dict[int, str]:
 
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.run_ids import matches_in_temporal
-    from noetl_temporal.temporal_problems import rpc_problem
+    from noetl_temporal.temporal_errors import rpc_error
 
     client = await connect_temporal()
     try:
         return await matches_in_temporal(client, text)
     except RPCError as error:
-        raise rpc_problem(error, client.namespace) or error from error
+        raise rpc_error(error, client.namespace) or error from error

@@ -99,7 +99,7 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
     root, diagnostics = read(SourceFile(option, raw))
     if root is None or diagnostics:
         raise click.UsageError(
-            f"{option} {truncate(name)}: {_quote(raw)} is not a YAML value{_first_problem(diagnostics)}"
+            f"{option} {truncate(name)}: {_quote(raw)} is not a YAML value{_first_message(diagnostics)}"
         )
     value = to_json(root)
     if depth + max((level for level, _ in _walk_values(value)), default=0) > MAX_DEPTH:
@@ -107,11 +107,11 @@ def read_value(option: str, name: str, raw: str, depth: int = 1) -> Json:
     return value
 
 
-def _first_problem(diagnostics: list[Diagnostic]) -> str:
-    """Format the first problem and its hint. The hint for a playbook that is too large does not apply to a payload."""
+def _first_message(diagnostics: list[Diagnostic]) -> str:
+    """Return the first diagnostic and its hint. The hint for a playbook that is too large does not apply to a value."""
     first = diagnostics[0]
-    has_remedy = first.hint and first.code is not Code.BUDGET_EXCEEDED
-    return f": {first.message}{f' ({first.hint})' if has_remedy else ''}"
+    has_hint = first.hint and first.code is not Code.BUDGET_EXCEEDED
+    return f": {first.message}{f' ({first.hint})' if has_hint else ''}"
 
 
 def _set_at(request: dict[str, Json], keys: list[str], value: Json) -> None:

@@ -12,36 +12,35 @@ import click
 import msgspec
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, excerpt, nearest_or_all
 from noetl_compiler.graph import Graph, Json, Span
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.findings import show_findings
+from noetl_temporal.cli.findings import credential_spans, show_findings
 from noetl_temporal.cli.payload import truncate
 from noetl_temporal.cli.sources import stdin_source
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.unsupported import check_calls, frame_warnings
 
-__all__ = ["Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
+__all__ = ["NOTHING_STARTED", "Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
 _LONGEST_KEY = 200
-_NOTHING_STARTED = "nothing was started"
+NOTHING_STARTED = "nothing was started"
 
 
 class Playbook(NamedTuple):
     """A compiled playbook.
 
-    ``text`` is its source, ``credentials`` the places of literal credentials in it, ``calls`` the playbooks that it may
-    call.
+    ``text`` is its source, ``credential_spans`` are the spans of literal credentials in it, ``calls`` the playbooks
+    that it may call.
     """
 
     graph: Graph
     text: str
-    credentials: tuple[Span, ...] = ()
+    credential_spans: tuple[Span, ...] = ()
     calls: PinnedCalls = NO_CALLS
 
     @property
@@ -56,7 +55,7 @@ class Playbook(NamedTuple):
         source = SourceFile(failure.file, self.text)
         text = source.line(failure.line)
         last = max(failure.col + 1, len(text.rstrip()) + 1)
-        return excerpt(Span(failure.line, failure.col, failure.line, last), source, self.credentials)
+        return excerpt(Span(failure.line, failure.col, failure.line, last), source, self.credential_spans)
 
 
 def read_playbook(
@@ -64,23 +63,20 @@ def read_playbook(
 ) -> Playbook:
     """Compile ``file``, or stdin if it is ``-``, for a run with this request, and print its diagnostics to stderr.
 
-    The playbooks that it calls are looked up in ``folder``, by default that of ``file``, and the
-    credentials of its scripts in the file ``credentials``. Raises click.UsageError.
+    The playbooks that it calls are looked up in ``folder``, by default that of ``file``, and the credentials of
+    its scripts in the file ``credentials``. Raises click.UsageError.
     """
     is_stdin = str(file) == "-"
     result = compile_to_run(stdin_source() if is_stdin else file, request, credentials)
-    show_findings(result, _NOTHING_STARTED)
+    show_findings(result, NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
-    credential_spans = tuple(
-        diagnostic.span for diagnostic in result.diagnostics if diagnostic.code is Code.CREDENTIAL_IN_TEXT
-    )
     calls = NO_CALLS
     if has_calls(result.graph):
         if is_stdin:
             raise click.UsageError("a playbook from stdin cannot call other playbooks: name its file")
         calls = _pin_calls(file, folder or file.parent, installed_tools(), result.diagnostics)
-    return Playbook(result.graph, result.source.text, credential_spans, calls)
+    return Playbook(result.graph, result.source.text, credential_spans(result), calls)
 
 
 def _pin_calls(file: Path, folder: Path, tools: Tools, diagnostics: Sequence[Diagnostic]) -> PinnedCalls:
@@ -90,7 +86,7 @@ def _pin_calls(file: Path, folder: Path, tools: Tools, diagnostics: Sequence[Dia
     calls, problems = pin_file(file, folder, tools)
     for problem in problems:
         new_diagnostics = tuple(diagnostic for diagnostic in problem.diagnostics if diagnostic not in diagnostics)
-        show_findings(msgspec.structs.replace(problem, diagnostics=new_diagnostics), _NOTHING_STARTED)
+        show_findings(msgspec.structs.replace(problem, diagnostics=new_diagnostics), NOTHING_STARTED)
     if problems:
         sys.exit(WRONG)
     return calls
@@ -123,5 +119,5 @@ def refuse_to_start(problems: Sequence[str]) -> None:
     for problem in problems:
         click.echo(problem, err=True)
     if problems:
-        click.echo(_NOTHING_STARTED, err=True)
+        click.echo(NOTHING_STARTED, err=True)
         sys.exit(WRONG)

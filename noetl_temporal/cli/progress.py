@@ -9,14 +9,17 @@ from typing import Any, Protocol
 
 __all__ = ["WAIT_BEGINS", "WAIT_ENDS", "Progress", "Row", "StepLine", "warning_text"]
 
-ENDS = {
+END_STATUSES = {
     "step.done": "completed",
     "step.failed": "failed",
     "step.skipped": "skipped",
     "step.cancelled": "cancelled",
 }
+"""The status of a step, by the event that ends it."""
+
 WAIT_BEGINS = ("wait.started", "approval.requested")
 WAIT_ENDS = ("wait.done", "wait.timed_out", "wait.cancelled", "approval.decided")
+
 LINE_SECONDS = 10.0
 """The interval between progress lines of a loop."""
 
@@ -39,7 +42,7 @@ class Row(Protocol):
 
 
 class StepLine:
-    """The progress of one step. ``is_after_failure``: it is the final step, and a failure led there."""
+    """The progress of one step. ``is_after_failure`` is set for the final step if a failure led there."""
 
     def __init__(self, name: str, *, is_after_failure: bool = False) -> None:
         self.name, self.status, self.started_at = name, "running", time.monotonic()
@@ -47,19 +50,19 @@ class StepLine:
         self.seconds: float | None = None
         self.total: int | None = None
         self.iterations = self.kept = self.failed = self.pages = self.retries = self.waits = 0
-        self.loop_began: datetime | None = None
-        self.last_ended: datetime | None = None
+        self.loop_started_at: datetime | None = None
+        self.last_iteration_ended_at: datetime | None = None
         self.note = ""
         self.is_after_failure = is_after_failure
 
     def final_counts(self) -> str:
-        """Return ``counts`` for a step that has ended. Those of a loop omit pages and retries, whose last events may
-        follow.
+        """Return ``counts`` for a step that has ended. Those of a loop omit pages and retries, as the last events of
+        these may still follow.
         """
         return self._iteration_counts() if self.total is not None else self.counts()
 
     def counts(self) -> str:
-        """``12/100 iterations, 3 failed, 40 pages, 2 retries``."""
+        """Return ``12/100 iterations, 3 failed, 40 pages, 2 retries``."""
         parts = [self._iteration_counts()]
         parts += [f"{self.pages} pages"] if self.pages > 1 else []
         parts += [f"{self.retries} retr{'y' if self.retries == 1 else 'ies'}"] if self.retries else []
@@ -72,13 +75,13 @@ class StepLine:
 
     def pace(self) -> str:
         """Return ``2.5/s, 36 s left`` for a loop of known length, by the times of its events."""
-        if self.total is None or self.loop_began is None or self.last_ended is None:
+        if self.total is None or self.loop_started_at is None or self.last_iteration_ended_at is None:
             return ""
-        seconds = (self.last_ended - self.loop_began).total_seconds()
+        seconds = (self.last_iteration_ended_at - self.loop_started_at).total_seconds()
         if seconds <= 0:
             return ""
-        left = max(0, self.total - self.iterations) * seconds / self.iterations
-        return f"{self.iterations / seconds:.1f}/s" + (f", {_duration_text(left)} left" if left else "")
+        seconds_left = max(0, self.total - self.iterations) * seconds / self.iterations
+        return f"{self.iterations / seconds:.1f}/s" + (f", {_duration_text(seconds_left)} left" if seconds_left else "")
 
 
 class Progress:
@@ -101,8 +104,8 @@ class Progress:
         line = self.steps.get(name)
         if line is None:
             return None
-        if event in ENDS:
-            return _end_line(line, ENDS[event], row)
+        if event in END_STATUSES:
+            return _end_line(line, END_STATUSES[event], row)
         if event == "step.held":
             return _hold_line(line, row)
         if event in WAIT_BEGINS or event in WAIT_ENDS:
@@ -121,9 +124,9 @@ class Progress:
 
 
 def warning_text(row: Row) -> str:
-    """``file:line:col: warning: step: message``."""
-    place: dict[str, Any] | None = row.meta.get("source")
-    prefix = f"{place['file']}:{place['line']}:{place['col']}: " if place else ""
+    """Return ``file:line:col: warning: step: message``."""
+    source: dict[str, Any] | None = row.meta.get("source")
+    prefix = f"{source['file']}:{source['line']}:{source['col']}: " if source else ""
     return f"{prefix}warning: {row.node_name}: {row.error}"
 
 
@@ -135,7 +138,7 @@ def _step_of(row: Row) -> str:
 
 
 def _duration_text(seconds: float) -> str:
-    """``36 s``, ``5 min``, ``2.5 h``."""
+    """Return ``36 s``, ``5 min`` or ``2.5 h``."""
     if seconds < 2 * 60:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
@@ -151,7 +154,7 @@ def _end_line(line: StepLine, status: str, row: Row) -> str:
 
 
 def _name_of(line: StepLine, row: Row) -> str:
-    """``load``, or ``load[3]`` for the loop item with index 3."""
+    """Return ``load``, or ``load[3]`` for the loop item with index 3."""
     return f"{line.name}[{row.meta['iteration']}]" if "iteration" in row.meta else line.name
 
 
@@ -166,12 +169,12 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
         size = iterator.get("chunks", iterator.get("collection_size", iterator.get("total_count")))
-        line.kept, line.loop_began = meta.get("kept", 0), row.event_time
+        line.kept, line.loop_started_at = meta.get("kept", 0), row.event_time
         line.total = size and size - line.kept
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
         line.failed += event == "loop.iteration.failed"
-        line.last_ended = max(line.last_ended or row.event_time, row.event_time)
+        line.last_iteration_ended_at = max(line.last_iteration_ended_at or row.event_time, row.event_time)
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
         # The events of the last iterations may follow this one, because they are in other histories.
         line.failed = meta["stats"]["failed"]

@@ -23,7 +23,7 @@ __all__ = ["prune_command", "summary"]
 
 
 def _duration(ctx: click.Context, param: click.Parameter, age: str) -> timedelta:
-    """``30d`` as a timedelta. Raises click.BadParameter."""
+    """Parse ``30d`` to a timedelta. Raises click.BadParameter."""
     del ctx
     seconds = parse_duration(age)
     try:
@@ -74,10 +74,10 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
 
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.database_errors import DATABASE_ERRORS
-    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
+    from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_error
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, prune
-    from noetl_temporal.temporal_problems import rpc_problem
+    from noetl_temporal.temporal_errors import rpc_error
 
     dsn = dsn_from_environment()
     if dsn is None:
@@ -95,9 +95,9 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
             "does not know which payloads they need. Check TEMPORAL_ADDRESS and NOETL_POSTGRES"
         ) from None
     except RPCError as error:
-        raise rpc_problem(error, client.namespace) or error from error
+        raise rpc_error(error, client.namespace) or error from error
     except DATABASE_ERRORS as error:
-        raise postgres_problem(error, dsn) from error
+        raise postgres_error(error, dsn) from error
 
 
 def _refusal(namespace: str, retention: timedelta, older_than: timedelta) -> str:
@@ -117,9 +117,9 @@ def _json(result: PruneResult, dry_run: bool) -> str:
 
 def summary(result: PruneResult, *, dry_run: bool) -> str:
     """Return the lines that say what was removed and what was kept."""
-    removed, did = ("would remove", "would prune") if dry_run else ("removed", "pruned")
+    removed, pruned = ("would remove", "would prune") if dry_run else ("removed", "pruned")
     run_count = f"{_count(result.executions, 'run')} that ended before {utc_text(result.before)}"
-    lines = [f"{removed} {_count(result.payloads, 'payload')}, {_bytes(result.bytes)}; {did} {run_count}"]
+    lines = [f"{removed} {_count(result.payloads, 'payload')}, {_bytes(result.bytes)}; {pruned} {run_count}"]
     if result.log_rows:
         lines.append(f"{removed} {_count(result.log_rows, 'row')} of noetl.log")
     if result.retained:

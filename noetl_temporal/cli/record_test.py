@@ -17,7 +17,7 @@ from noetl_temporal.playbook_tests.recording import recorded_test
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import Runs, UnknownRunError
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 
 __all__ = ["record_test"]
 
@@ -45,7 +45,7 @@ async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
     except (UnknownRunError, LookupError) as error:
         raise NoSuchRunError(str(error)) from None
     except RPCError as error:
-        raise rpc_problem(error, runs.temporal.namespace) or error from error
+        raise rpc_error(error, runs.temporal.namespace) or error from error
     return recorded, report
 
 
@@ -57,4 +57,4 @@ async def _whole_run(runs: Runs, converter: DataConverter, workflow_id: str) -> 
     if not run.rerun_of:
         return run
     earlier = await runs.find(run.rerun_of)
-    return run.after(await _whole_run(runs, converter, earlier.workflow_id))
+    return run.combined_with(await _whole_run(runs, converter, earlier.workflow_id))

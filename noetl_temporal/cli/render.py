@@ -28,7 +28,7 @@ FORMATS = tuple(_SUFFIXES)
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What to print of a graph: an explanation of ``steps``, else its cost, else its guarantees, else the whole graph.
+    """What to print of a graph: an explanation of ``steps``, else a forecast, else guarantees, else the whole graph.
 
     ``tools`` are those that the graph may call. Text is wrapped at ``width`` columns, if given. Raises click.UsageError
     for options that exclude each other.
@@ -36,7 +36,7 @@ class RenderOptions:
 
     form: str
     steps: tuple[str, ...]
-    cost: bool
+    shows_forecast: bool
     guarantees: bool
     request: dict[str, Json]
     sizes: Sizes
@@ -46,22 +46,22 @@ class RenderOptions:
     def __post_init__(self) -> None:
         if self.steps and self.form != "tree":
             raise click.UsageError("--explain prints text: omit --format, or use html, which explains every step")
-        if self.cost and self.form not in ("tree", "json"):
+        if self.shows_forecast and self.form not in ("tree", "json"):
             raise click.UsageError("--forecast prints a table or json: omit --format, or use html without --forecast")
-        if self.guarantees and (self.form not in ("tree", "json") or self.cost or self.steps):
+        if self.guarantees and (self.form not in ("tree", "json") or self.shows_forecast or self.steps):
             raise click.UsageError("--guarantees prints text or json: omit --forecast, --explain and other formats")
-        if self.sizes != Sizes() and not self.is_forecast:
+        if self.sizes != Sizes() and not self.has_forecast:
             raise click.UsageError("--items, --pages and --result-bytes need --forecast or --format html")
 
     @property
-    def is_forecast(self) -> bool:
+    def has_forecast(self) -> bool:
         """Whether the output includes a forecast."""
-        return self.cost or self.form == "html"
+        return self.shows_forecast or self.form == "html"
 
     @property
     def suffix(self) -> str:
         """The suffix of a file with this format."""
-        is_text = bool(self.steps) or ((self.cost or self.guarantees) and self.form != "json")
+        is_text = bool(self.steps) or ((self.shows_forecast or self.guarantees) and self.form != "json")
         return "txt" if is_text else _SUFFIXES[self.form]
 
 
@@ -78,7 +78,7 @@ def _render_steps_or_whole(graph: Graph, result: Result, options: RenderOptions)
         return "\n\n".join(
             preview.explain(graph, name, origins, options.width, options.tools) for name in options.steps
         )
-    if options.cost:
+    if options.shows_forecast:
         cost = forecast(graph, options.request, options.sizes)
         return msgspec.json.encode(cost).decode() if options.form == "json" else preview.forecast_table(cost)
     if options.guarantees:

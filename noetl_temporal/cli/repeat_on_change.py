@@ -9,22 +9,23 @@ from pathlib import Path
 __all__ = ["repeat_on_change"]
 
 LOOK_SECONDS = 0.3
+"""The interval between checks for changes."""
 
 Stamps = dict[Path, tuple[int, int] | None]
 
 
-def repeat_on_change(work: Callable[[], Iterable[Path]], result_files: Callable[[], Iterable[Path]]) -> None:
-    """Call ``work``, and again when a file that it returns changes, or when ``result_files`` returns other files.
+def repeat_on_change(work: Callable[[], Iterable[Path]], list_files: Callable[[], Iterable[Path]]) -> None:
+    """Call ``work``, and again when a file that it returns changes, or when ``list_files`` returns other files.
 
     Ends with KeyboardInterrupt only.
     """
-    used: set[Path] = set()
+    watched_files: set[Path] = set()
     while True:
-        current_files = set(result_files())
-        stamps_before_work = _stamps(used | current_files)  # before the work, to notice changes during it
-        used = {*work(), *current_files}
-        stamps = {file: stamps_before_work.get(file, stamp) for file, stamp in _stamps(used).items()}
-        while _stamps(used) == stamps and set(result_files()) == current_files:
+        listed_files = set(list_files())
+        stamps_before_work = _stamps(watched_files | listed_files)  # before the work, to notice changes during it
+        watched_files = {*work(), *listed_files}
+        stamps = {file: stamps_before_work.get(file, stamp) for file, stamp in _stamps(watched_files).items()}
+        while _stamps(watched_files) == stamps and set(list_files()) == listed_files:
             time.sleep(LOOK_SECONDS)
 
 

@@ -119,7 +119,7 @@ async def _histories_of_runs(executions: list[int], open_runs: bool) -> AsyncIte
 
     from noetl_temporal.replay import histories_of, open_histories
     from noetl_temporal.runs import Runs, UnknownRunError
-    from noetl_temporal.temporal_problems import rpc_problem
+    from noetl_temporal.temporal_errors import rpc_error
 
     if not executions and not open_runs:
         return
@@ -135,4 +135,4 @@ async def _histories_of_runs(executions: list[int], open_runs: bool) -> AsyncIte
     except UnknownRunError as error:
         raise StackError(str(error)) from None
     except RPCError as error:
-        raise rpc_problem(error, runs.temporal.namespace) or error from error
+        raise rpc_error(error, runs.temporal.namespace) or error from error

@@ -39,8 +39,8 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
     the run ID had before STEP first started; nothing before STEP is called again. The run ID must have ended, and is
     not changed.
 
-    It is refused where another step was still running when STEP first started, for a step inside of a loop over
-    several steps, and where Temporal no longer has the history of the run.
+    It is refused if another step was still running when STEP first started, if STEP is inside a loop over several
+    steps, and if Temporal no longer has the history of the run.
 
     \b
     noetl rerun 754318462739161088 --from load
@@ -59,10 +59,10 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
         warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_to_file(Home().log("rerun"))
-    started = asyncio.run(_rerun(execution, step))
-    if started is None:
+    submission = asyncio.run(_rerun(execution, step))
+    if submission is None:
         sys.exit(INTERRUPTED)
-    _show(*started, as_json=as_json)
+    _show(*submission, as_json=as_json)
 
 
 async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | None:
@@ -98,28 +98,28 @@ async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> Earlie
     try:
         return await client.earlier_run(execution_id, step)
     except UnknownRunError:
-        problem = f"Temporal has no run {execution_id}, or has removed it, so its results cannot be reused"
-        raise NotStartedError(f"{problem}: submit the playbook again") from None
+        reason = f"Temporal has no run {execution_id}, or has removed it, so its results cannot be reused"
+        raise NotStartedError(f"{reason}: submit the playbook again") from None
     except RequestRefusedError as error:
         raise NotStartedError(f"run {execution_id}: {error}") from None
 
 
 def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
-    earlier_id, reused = earlier.facts.execution_id, earlier.reused
+    earlier_id, reused = earlier.rerun.execution_id, earlier.reused
     if as_json:
         fields = {
             "execution_id": str(handle.execution_id),
             "workflow_id": handle.workflow_id,
             "path": earlier.run_input.path,
             "rerun_of": str(earlier_id),
-            "rerun_from": earlier.facts.step,
+            "rerun_from": earlier.rerun.step,
             "reused": reused,
         }
         echo_json(msgspec.json.encode(fields).decode())
         return
     click.echo(f"submitted: execution {handle.execution_id}, workflow {handle.workflow_id}")
     click.echo(
-        f"rerun of {earlier_id} from {earlier.facts.step}" + (f", reusing {', '.join(reused)}" if reused else "")
+        f"rerun of {earlier_id} from {earlier.rerun.step}" + (f", reusing {', '.join(reused)}" if reused else "")
     )
     failed_steps = [name for name, status in reused.items() if status == "failed"]
     if failed_steps:

@@ -152,31 +152,31 @@ class _Report:
         self.as_json = as_json
         self.is_stack_stopping = False
         self._playbook = playbook
-        self._shown: RunSummary | None = None
+        self._shown_summary: RunSummary | None = None
         self._was_interrupted = False
 
     def show(self, summary: RunSummary, was_interrupted: bool = False) -> None:
-        self._shown, self._was_interrupted = summary, was_interrupted
+        self._shown_summary, self._was_interrupted = summary, was_interrupted
         if self.as_json:
             echo_json(summary.json())
         elif summary.status != "unknown":  # a separate error reports that
             summary.show(console(), self._playbook.excerpt, is_stack_stopping=self.is_stack_stopping)
 
     def after_interrupt(self) -> None:
-        """Report an interrupt that came before the run was followed, or after that."""
-        if self._shown is None:
+        """Report an interrupt before the run was followed, or after its outcome was shown."""
+        if self._shown_summary is None:
             click.echo("stopped before a run was submitted: nothing was started", err=True)
             self._was_interrupted = True
-        elif self._shown.status == "unknown":
+        elif self._shown_summary.status == "unknown":
             from noetl_temporal.cli.command_errors import OutcomeUnknownError
 
-            raise OutcomeUnknownError(self._shown)
+            raise OutcomeUnknownError(self._shown_summary)
 
     @property
     def exit_status(self) -> int:
         if self._was_interrupted:
             return INTERRUPTED
-        return 0 if self._shown is not None and self._shown.status in SUCCEEDED else FAILED
+        return 0 if self._shown_summary is not None and self._shown_summary.status in SUCCEEDED else FAILED
 
 
 def _run(options: RunOptions, report: _Report, registered: Deployment | None) -> None:

@@ -45,14 +45,14 @@ CANCEL_SECONDS = 2.0
 """How long to wait for cancel requests to reach Temporal before leaving, since three Ctrl-C may come at once."""
 
 LOOK_SECONDS = 2.0
-"""The interval at which problems that block the run are checked."""
+"""The interval between checks for problems that block the run."""
 
 
 class RunFollower:
     """Follows one run.
 
-    ``timeout`` is in seconds. If ``interrupts`` has counted signals already, the run is stopped immediately.
-    ``shows_output``: show what the tasks print.
+    ``timeout`` is in seconds. If ``interrupts`` has counted signals already, the run is stopped immediately. With
+    ``shows_output``, what the tasks print is shown.
     """
 
     def __init__(
@@ -70,12 +70,16 @@ class RunFollower:
         self._runs, self._handle, self._log, self._view = runs, handle, log, view
         self._interval = PollInterval()
         self._graph, self._timeout, self._interrupts = graph, timeout, interrupts
-        self._waits, self._problems, self._waits_below = WaitLines(handle.execution_id), list[str](), list[str]()
+        self._waits, self._problem_lines, self._called_wait_lines = (
+            WaitLines(handle.execution_id),
+            list[str](),
+            list[str](),
+        )
         self._suspensions = SuspensionLines(handle.execution_id)
         self._stop_reason = "noetl run was stopped"
         self._stop_count = 0
         self._output = LogTail(handle.execution_id) if shows_output else None
-        self._was_left = asyncio.Event()
+        self._leave_request = asyncio.Event()
         self._stop_tasks: list[asyncio.Task[None]] = []
 
     @property
@@ -84,9 +88,9 @@ class RunFollower:
         return self._handle.execution_id
 
     async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
-        """Show the progress until the run has ended, or was left, which makes its status unknown.
+        """Show the progress until the run has ended, or until the third Ctrl-C, after which its status is unknown.
 
-        Returns its summary, and whether it was interrupted.
+        Returns the summary of the run, and whether it was interrupted.
         """
         show_task, watch_task = asyncio.create_task(self._show()), asyncio.create_task(self._watch())
         for _ in range(self._interrupts.count):
@@ -94,7 +98,7 @@ class RunFollower:
         try:
             with self._interrupts.handle_with(self._interrupt):
                 await self._wait()
-                if not self._was_left.is_set():
+                if not self._leave_request.is_set():
                     await self._wait_for_last_rows(show_task)
             if self._stop_tasks:
                 await asyncio.wait(self._stop_tasks, timeout=CANCEL_SECONDS)
@@ -119,10 +123,10 @@ class RunFollower:
     # ---- stopping ---------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Wait until the run has ended or was left; cancel it after its timeout."""
+        """Wait until the run has ended or the user leaves it; cancel it after its timeout."""
         end_task, leave_task = (
             asyncio.ensure_future(self._handle.result()),
-            asyncio.ensure_future(self._was_left.wait()),
+            asyncio.ensure_future(self._leave_request.wait()),
         )
         try:
             if not await self._ends_within(end_task, leave_task, self._timeout) and not self._interrupts.count:
@@ -175,7 +179,7 @@ class RunFollower:
                 await self._handle.cancel(f"{self._stop_reason}, skipping the cleanup")
             else:
                 self._view.say(f"leaving; to end the run immediately: noetl terminate {self._handle.execution_id}")
-                self._was_left.set()
+                self._leave_request.set()
 
     # ---- showing ----------------------------------------------------------------------------------------------------
 
@@ -210,7 +214,7 @@ class RunFollower:
                 break
             has_lines = True
             for line in lines:
-                self._view.print_line(line.place_and_text())
+                self._view.print_line(line.text_with_source())
         return has_lines
 
     async def _announce_run(self, log: EventLog) -> None:
@@ -222,6 +226,7 @@ class RunFollower:
                 await announce(connection, run)
 
     async def _watch(self) -> None:
+        """Check regularly what blocks the run, and what the runs that it has called wait for. Never returns."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             with contextlib.suppress(RPCError):
@@ -232,14 +237,16 @@ class RunFollower:
                     problems += await mirror_problems(
                         self._log, self._runs.temporal.namespace, self._handle.workflow_id
                     )
-                self._problems = [problem.line() for problem in problems]
+                self._problem_lines = [problem.line() for problem in problems]
                 called_waits = await read_called_waits(self._log, self._runs, self._handle.execution_id)
-                self._waits_below = list(called_waits.lines())
+                self._called_wait_lines = list(called_waits.lines())
                 self._warn()
 
     def _warn(self) -> None:
         """Show what blocks the run, and what it waits for."""
-        self._view.warn([*self._problems, *self._suspensions.lines(), *self._waits.lines(), *self._waits_below])
+        self._view.warn(
+            [*self._problem_lines, *self._suspensions.lines(), *self._waits.lines(), *self._called_wait_lines]
+        )
 
 
 @contextlib.contextmanager

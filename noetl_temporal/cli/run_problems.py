@@ -1,9 +1,9 @@
 """Problems for a person to solve: calls without a worker, failing workflow tasks (incidents), pauses, unread histories.
 
-All but the last block a run without ending it, and are read from Temporal: the description of a workflow has its
-pending calls, its pending workflow task and its pause, the description of a queue the workers that poll it, and the end
-of a history the failure of the last workflow task. The loops of a playbook are workflows of their own, so they are
-described as well. The mirror stores in its own tables why it cannot read a history (log_reading.py).
+The first three block a run without ending it, and are read from Temporal: the description of a workflow has its pending
+calls, its pending workflow task and its pause, the description of a queue has the workers that poll it, and the end of
+a history has the failure of the last workflow task. Loops are described as well, as they are workflows of their own.
+Why a history cannot be read is in the mirror's tables (log_reading.py).
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ MOST_WORKFLOWS = 50
 """The maximum number of workflows that are described, as this happens every few seconds."""
 
 LAST_EVENTS = 20
+"""The number of events at the end of a history in which the last failure is searched."""
+
 _CANCEL = "; or stop it with `noetl cancel {id}`"
 _REMEDIES = {
     "nondeterminism": "this build cannot replay the run; deploy one that can, or end it with `noetl terminate {id}`",

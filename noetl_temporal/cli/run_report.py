@@ -50,8 +50,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     ``calls`` is the number of runs that it has called, ``called`` the first of them. A rerun repeats the run
     ``rerun_of`` from the step ``rerun_from`` on.
 
-    A running one has ``waits``, ``suspensions`` (its pause and the oldest of its ``held`` steps), and ``problems`` that
-    block it or its event log; it is ``cancelling`` after a request to stop.
+    A running or paused run has ``waits``, ``suspensions`` (its pause and the oldest of its held steps, whose number is
+    ``held``), and ``problems`` that block it or its event log; it is ``cancelling`` after a request to stop.
     """
 
     execution_id: int
@@ -80,9 +80,10 @@ class RunSummary(msgspec.Struct, frozen=True):
     rerun_from: str = ""
 
     def json(self) -> str:
-        """Return one JSON object; ids are strings. ``failures`` has {step, task, iteration, kind, handled, file, line,
-        col, message}, of many failures only the first and the last. ``failure_counts`` counts all: {step, kind, count,
-        handled}.
+        """Return one JSON object, in which ids are strings.
+
+        ``failures`` is a list of {step, task, iteration, kind, handled, file, line, col, message}; if there are many,
+        only the first and the last. ``failure_counts`` counts all failures: {step, kind, count, handled}.
         """
         fields = msgspec.to_builtins(self)
         fields["failures"] = [{key: getattr(failure, key) for key in _FAILURE_FIELDS} for failure in self.failures.kept]
@@ -95,8 +96,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     def show(
         self, console: PrintableConsole, excerpt: Excerpt | None = None, *, is_stack_stopping: bool = False
     ) -> None:
-        """Print the steps, the result, the failures with their places, and commands that show more; those need
-        ``noetl dev up`` first if the stack stops with this run.
+        """Print the steps, the result, the failures with their positions, and commands that show more. If the stack
+        stops with this run, these commands need ``noetl dev up`` first.
         """
         if self.steps:
             console.print(step_table(self.steps))
@@ -144,14 +145,15 @@ class RunSummary(msgspec.Struct, frozen=True):
         return ": ".join([*(["now cancelling"] if self.cancelling else []), *([self.reason] if self.reason else [])])
 
     def _next_steps(self, is_stack_stopping: bool) -> Iterator[Text]:
-        """Yield where a run stopped that did not complete, and the commands that help."""
+        """Yield where the run stopped, unless it completed, and the commands that help."""
         if self.status not in STOPPED:
             return
         cause = self.failures.cause
-        handled = {count.step for count in self.failures.counts} - {
-            count.step for count in self.failures.counts if count.handled < count.count
+        counts = self.failures.counts
+        handled_steps = {count.step for count in counts} - {
+            count.step for count in counts if count.handled < count.count
         }
-        steps = {name: step for name, step in self.steps.items() if name not in handled}
+        steps = {name: step for name, step in self.steps.items() if name not in handled_steps}
         stopped_steps = last_steps(steps, self.status, FINAL_STEP)
         if stopped_steps:
             yield styled_text(f"stopped in {', '.join(stopped_steps)}")
@@ -186,7 +188,8 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
     """Yield each failure, with the line of the playbook if it was not handled.
 
-    For a step with more than MOST_FAILURES, or some that were not kept: their counts, the first and the last.
+    For a step with more than MOST_FAILURES failures, or with failures that were not kept, yield their counts, the first
+    and the last.
     """
     cause = next((failure for failure in log.kept if not failure.handled and failure.step != FINAL_STEP), None)
     steps = [*(entry.step for entry in log.kept), *(count.step for count in log.counts)]

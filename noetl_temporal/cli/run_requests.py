@@ -40,7 +40,7 @@ def send_request(
         from noetl_temporal.cli.named_run import execution_of
         from noetl_temporal.request_sending import NoAnswerError
         from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
-        from noetl_temporal.temporal_problems import rpc_problem
+        from noetl_temporal.temporal_errors import rpc_error
 
     log_nowhere()
 
@@ -61,7 +61,7 @@ def send_request(
         except RequestRefusedError as error:
             raise StackError(f"run {execution_id}: {error}") from None
         except RPCError as error:
-            raise rpc_problem(error, runs.temporal.namespace) or error from error
+            raise rpc_error(error, runs.temporal.namespace) or error from error
 
     return asyncio.run(send())
 

@@ -16,7 +16,7 @@ from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.runs import Runs, UnknownRunError
 from noetl_temporal.stack.errors import NoSuchRunError
-from noetl_temporal.temporal_problems import rpc_problem
+from noetl_temporal.temporal_errors import rpc_error
 
 __all__ = ["run_status"]
 
@@ -48,4 +48,4 @@ async def _describe(deployment: Deployment, execution: int | None) -> RunSummary
         async with open_event_log(runs.dsn) as log:
             return await describe_run(runs, handle, log, deployment.ui)
     except RPCError as error:
-        raise rpc_problem(error, runs.temporal.namespace) or error from error
+        raise rpc_error(error, runs.temporal.namespace) or error from error

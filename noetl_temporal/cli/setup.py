@@ -33,15 +33,15 @@ async def _set_up() -> bool:
 
     log_nowhere()
     client = await connect_temporal()
-    place = f"namespace {client.namespace!r} of {client.service_client.config.target_host}"
-    done = True
+    location = f"namespace {client.namespace!r} of {client.service_client.config.target_host}"
+    is_complete = True
     try:
         names = await register_search_attributes(client)
         registration = f"registered the search attributes {', '.join(names)}" if names else "has all search attributes"
-        click.echo(f"{place}: {registration}")
-    except RefusedError as refused:
-        done = False
-        click.echo(f"{place}: search attributes cannot be registered from here ({refused}). Run one of", err=True)
+        click.echo(f"{location}: {registration}")
+    except RefusedError as error:
+        is_complete = False
+        click.echo(f"{location}: search attributes cannot be registered from here ({error}). Run one of", err=True)
         for command in commands_by_hand(client.namespace):
             click.echo(f"  {command}", err=True)
     dsn = dsn_from_environment()
@@ -50,4 +50,4 @@ async def _set_up() -> bool:
     else:
         migration_names = await set_up_postgres(dsn)
         click.echo(f"Postgres: applied {', '.join(migration_names)}" if migration_names else "Postgres is up to date")
-    return done
+    return is_complete

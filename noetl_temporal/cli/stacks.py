@@ -22,7 +22,7 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.stack_folders import folder_of, stacks_folder
 
-__all__ = ["list_command", "projects_up", "rm_command"]
+__all__ = ["list_command", "rm_command", "running_projects"]
 
 MEGABYTE = 1_000_000
 
@@ -94,7 +94,7 @@ def _describe_stack(folder: Path) -> ListedStack:
         return ListedStack(folder, None, _size(folder), "locked")
 
 
-def projects_up() -> list[str]:
+def running_projects() -> list[str]:
     """Return the printable paths of the projects whose stacks are running."""
     projects: list[str] = []
     for folder in _folders():
@@ -115,8 +115,8 @@ def _remove(folder: Path) -> bool:
         with home.owner_lock("dev"):
             end_leftovers(home.servers)
             shutil.rmtree(folder)
-    except StackError as busy:
-        click.echo(f"not removed: {busy}", err=True)
+    except StackError as error:
+        click.echo(f"not removed: {error}", err=True)
         return False
     except OSError as error:
         click.echo(f"not removed: {home.describe_error(error) or error}", err=True)

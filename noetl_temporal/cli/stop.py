@@ -61,7 +61,7 @@ async def _stop(run: int | str, reason: str, *, terminate: bool) -> _StopResult:
 
     from noetl_temporal.cli.named_run import execution_of
     from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
-    from noetl_temporal.temporal_problems import rpc_problem
+    from noetl_temporal.temporal_errors import rpc_error
 
     log_nowhere()
     runs = await Runs.connect()
@@ -76,5 +76,5 @@ async def _stop(run: int | str, reason: str, *, terminate: bool) -> _StopResult:
     except RequestRefusedError as error:
         raise StackError(f"run {execution}: {error}") from None
     except RPCError as error:
-        raise rpc_problem(error, runs.temporal.namespace) or error from error
+        raise rpc_error(error, runs.temporal.namespace) or error from error
     return _StopResult(execution)

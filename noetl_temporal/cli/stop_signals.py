@@ -23,9 +23,9 @@ def stop_event() -> Generator[asyncio.Event]:
 
     def stop() -> None:
         stop_request.set()
-        leave()
+        remove_handlers()
 
-    def leave() -> None:
+    def remove_handlers() -> None:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
 
@@ -34,4 +34,4 @@ def stop_event() -> Generator[asyncio.Event]:
     try:
         yield stop_request
     finally:
-        leave()
+        remove_handlers()

@@ -17,7 +17,7 @@ __all__ = ["UnansweredError", "submit_run"]
 RESPONSE_SECONDS = 15.0
 """How long to wait for Temporal's response after a signal."""
 
-_UNKNOWN = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
+_UNKNOWN_OUTCOMES = (RPCStatusCode.UNAVAILABLE, RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.CANCELLED)
 """Statuses after which the server may have performed the request."""
 
 
@@ -31,10 +31,11 @@ async def submit_run(
     interrupts: Interrupts,
     say: Callable[[str], None],
 ) -> RunHandle:
-    """Submit a run under ``execution_id`` and return its handle.
+    """Submit a run with ``execution_id`` and return its handle.
 
-    After a first signal it still waits for the response, so that the run can be cancelled; it gives up after a second
-    signal or a timeout. Raises the errors of ``submit``, and UnansweredError if the run may have started anyway."""
+    After a signal it still waits for the response, so that the run can be cancelled, until a second signal or a
+    timeout. Raises the errors of ``submit``, and UnansweredError if the run may have started.
+    """
     await asyncio.sleep(0)  # a signal that came before the handlers cancels this task here, before the submission
     submit_task, interrupt = asyncio.ensure_future(submit(execution_id)), asyncio.Event()
     give_up_task = asyncio.create_task(_wait_until_given_up(interrupt, say))
@@ -46,7 +47,7 @@ async def submit_run(
         return submit_task.result()
     except (DeploymentError, RPCError) as error:
         cause = error.__cause__ if isinstance(error, DeploymentError) else error
-        if isinstance(cause, RPCError) and cause.status in _UNKNOWN:
+        if isinstance(cause, RPCError) and cause.status in _UNKNOWN_OUTCOMES:
             raise UnansweredError(f"{error}. {_terminate_hint(execution_id)}") from error
         raise
     finally:
@@ -55,7 +56,7 @@ async def submit_run(
 
 
 async def _wait_until_given_up(interrupt: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Wait for a signal, which sets ``interrupt``, then for the response until a second signal or ANSWER_SECONDS."""
+    """Wait for a signal, which sets ``interrupt``, and then for a second one, at most RESPONSE_SECONDS."""
     await interrupt.wait()
     say("cancelling as soon as Temporal confirms that the run has started (Ctrl-C again to exit)")
     interrupt.clear()

@@ -151,7 +151,7 @@ async def _explain_no_output(log: EventLog, execution_id: int, step: str | None)
 
 def _print(line: LogLine, *, as_json: bool) -> None:
     if not as_json:
-        click.echo(f"{line.time:%H:%M:%S.%f}"[:-3] + f" {line.place_and_text()}")
+        click.echo(f"{line.time:%H:%M:%S.%f}"[:-3] + f" {line.text_with_source()}")
         return
     fields = {**msgspec.structs.asdict(line), "execution_id": str(line.execution_id)}
     echo_json(msgspec.json.encode(fields).decode())

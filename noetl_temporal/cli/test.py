@@ -95,7 +95,7 @@ def test_command(
         return results
 
     if watch:
-        repeat_on_change(lambda: _files(run()), lambda: suite_files(test_paths))
+        repeat_on_change(lambda: _watched_files(run()), lambda: suite_files(test_paths))
     sys.exit(_exit_status(run()))
 
 
@@ -130,7 +130,7 @@ def _run_on_temporal(files: Sequence[Path], tools: Tools) -> TestedSuites:
     return results
 
 
-def _files(results: TestedSuites) -> set[Path]:
+def _watched_files(results: TestedSuites) -> set[Path]:
     """Return the tests and their playbooks, as far as these are known."""
     playbooks = {suite.graph.source.file for suite, _ in results if suite.graph is not None}
     invalid_files = {result.source.file for suite, _ in results for result in suite.invalid_files}
@@ -155,16 +155,16 @@ def _record(execution: int | str) -> None:
 
 
 def _print_verdict(file: str, verdict: TrialResult) -> None:
-    from noetl_temporal.playbook_tests.report import verdict_lines
+    from noetl_temporal.playbook_tests.report import result_lines
 
-    for line in verdict_lines(file, verdict):
+    for line in result_lines(file, verdict):
         click.echo(line)
 
 
 def _show_errors(suite: LoadedSuite) -> None:
     for result in suite.invalid_files:
         show_findings(result, "no test of this file was run")
-    for line in suite.refused:
+    for line in suite.unsupported:
         click.echo(line, err=True)
 
 
@@ -185,7 +185,7 @@ def _report(results: TestedSuites, junit: Path | None, *, coverage: bool) -> Non
 def _exit_status(results: TestedSuites) -> int:
     if any(suite.graph is None for suite, _ in results):
         return WRONG
-    return FAILED if any(not verdict.is_passed for _, verdicts in results for verdict in verdicts) else 0
+    return FAILED if any(not verdict.passed for _, verdicts in results for verdict in verdicts) else 0
 
 
 def _coverage(results: TestedSuites) -> Iterator[str]:

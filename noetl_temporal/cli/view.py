@@ -21,7 +21,8 @@ __all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
 
 BAR_WIDTH = 20
 
-_CHANGING = re.compile(r", attempt | \([\d,]+ more\)$")
+_CHANGING_PART = re.compile(r", attempt | \([\d,]+ more\)$")
+"""What precedes the parts of a warning that may change: its number of attempts, and the number of other warnings."""
 
 MARKS = {
     "completed": ("✓", "green"),
@@ -31,6 +32,7 @@ MARKS = {
     "held": ("‖", "yellow"),
     "waiting": ("…", "cyan"),
 }
+"""The mark of a step on a terminal and its colour, by status."""
 
 
 def open_view(quiet: bool) -> View:
@@ -138,17 +140,17 @@ class Screen:
         self._warnings = lines
 
     def _layout(self) -> Group:
-        table, below = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
+        table, messages = Table.grid(padding=(0, 2, 0, 0)), list[Text]()
         for line in self._progress.steps.values():
             running = line.status in ("running", "waiting")
             seconds = time.monotonic() - line.started_at if running or line.seconds is None else line.seconds
             mark = self._spinner if line.status == "running" else styled_text(MARKS[line.status])
             table.add_row(mark, line.name, f"{seconds:.1f} s", _bar(line), line.counts(), styled_text(_note(line)))
         for warning in (*self._progress.warnings, *self._warnings):
-            below.append(styled_text(("! ", "yellow"), (warning, "yellow")))
+            messages.append(styled_text(("! ", "yellow"), (warning, "yellow")))
         if self._message:
-            below.append(styled_text((self._message, "dim")))
-        return Group(table, *below)
+            messages.append(styled_text((self._message, "dim")))
+        return Group(table, *messages)
 
 
 class Quiet(Lines):
@@ -173,5 +175,5 @@ def _note(line: StepLine) -> tuple[str, str]:
 
 
 def _subject(line: str) -> str:
-    """Return a warning without the parts that may change: its number of attempts, and the number of other warnings."""
-    return _CHANGING.split(line)[0]
+    """Return a warning without the parts that may change."""
+    return _CHANGING_PART.split(line)[0]

@@ -78,7 +78,7 @@ class _UnknownRunError(click.ClickException):
     exit_code = WRONG
 
 
-class _LostError(click.ClickException):
+class _LostConnectionError(click.ClickException):
     """The connection was lost while waiting."""
 
     exit_code = UNKNOWN
@@ -101,7 +101,7 @@ async def _wait(run: int | str, seconds: float | None, deployment: Deployment) -
             await _wait_for_last_rows(runs, handle)
     except RPCError as error:
         hint = f"the run continues when its stack is up: noetl wait {execution_id}"
-        raise _LostError(f"lost the connection to Temporal ({error.message}); {hint}") from None
+        raise _LostConnectionError(f"lost the connection to Temporal ({error.message}); {hint}") from None
     return await run_status(execution_id, deployment)
 
 

@@ -16,13 +16,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.exceptions import ApplicationError
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.sinks import Sinks
 from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.tool import Tool
-from noetl_temporal.attempt_end import AT_ONCE
 from noetl_temporal.codec import UnreadValue
 from noetl_temporal.frames.call import FrameContext
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
@@ -30,7 +29,7 @@ from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.segment_writer import SegmentWriter
 from noetl_temporal.frames.segments import read_progress
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
-from noetl_temporal.interruptions import INTERRUPTED, stop_reason
+from noetl_temporal.interruptions import interruption_error, stop_reason
 from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -151,8 +150,7 @@ class _Frame:
                 await self._host.interrupt(reason)
         except TimeoutError:
             activity.logger.warning("a frame was interrupted while the payload store was unavailable")
-        kind, message = INTERRUPTED[reason]
-        raise ApplicationError(message, type=kind, next_retry_delay=AT_ONCE, category=ApplicationErrorCategory.BENIGN)
+        raise interruption_error(reason)
 
     def close(self) -> None:
         """Cancel everything that is still running."""

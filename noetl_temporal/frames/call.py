@@ -37,7 +37,7 @@ class _FrameCallLog(CallLog):
 
 
 class _NonStoringValues(ValueStore):
-    """Stores nothing, as the reports of a frame are stored in its segments."""
+    """Stores nothing."""
 
     async def store(self, value: Any) -> None:
         del value
@@ -45,8 +45,8 @@ class _NonStoringValues(ValueStore):
 
 class FrameContext:
     """What the calls of a frame share; ``sinks`` are shared with other frames. ``is_hopeless`` if workers were lost
-    repeatedly while this frame ran: then no further call is made. ``store`` stores the values of the frame itself,
-    ``values`` belongs to its calls.
+    repeatedly while this frame ran: then no further call is made. ``own_values`` stores the values of the frame itself,
+    ``call_values`` stores nothing, as the reports of calls are in the segments of the frame.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class FrameContext:
     ) -> None:
         self.tools = tools
         self.source = source
-        self.store = values
-        self.values = _NonStoringValues(values.converter, values.limit)
+        self.own_values = values
+        self.call_values = _NonStoringValues(values.converter, values.limit)
         self.sinks = sinks
         self.is_hopeless = is_hopeless
 
@@ -120,20 +120,20 @@ class FrameCall:
     async def _attempts(self) -> ToolReport:
         await asyncio.sleep(self._remaining_delay())
         while True:
-            is_called = asyncio.Event()
+            tool_called = asyncio.Event()
             self._log.begin()
             try:
-                return await self._attempt(is_called)
+                return await self._attempt(tool_called)
             except ApplicationError as retry:
                 delay = retry.next_retry_delay.total_seconds() if retry.next_retry_delay else 0.0
                 if self._log.reason is not None:  # the interruption came while the sinks finished
                     raise asyncio.CancelledError from retry
             except asyncio.CancelledError:
-                self._log.end(status=self._log.reason or "lost", is_called=is_called.is_set())
+                self._log.end(status=self._log.reason or "lost", is_called=tool_called.is_set())
                 raise
             await asyncio.sleep(delay)
 
-    async def _attempt(self, is_called: asyncio.Event) -> ToolReport:
+    async def _attempt(self, tool_called: asyncio.Event) -> ToolReport:
         context = self._context
         tool = context.tools.get(self.call.kind)
         if context.is_hopeless:
@@ -142,7 +142,7 @@ class FrameCall:
             return self._refusal_report("config", f"this worker runs frames and has no tool {self.call.kind!r}")
         credentials = Credentials(context.source, self.call.secrets_key)
         return await Attempt(
-            tool, self.call, credentials, self._log, context.values, is_called, performer=context.sinks
+            tool, self.call, credentials, self._log, context.call_values, tool_called, performer=context.sinks
         ).run()
 
     def _refusal_report(self, kind: str, message: str) -> ToolReport:

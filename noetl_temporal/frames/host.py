@@ -42,8 +42,8 @@ from noetl_temporal.machine.facts import (
     ChunkReport,
     Continued,
     Fact,
-    HoldRequested,
-    Resumed,
+    IdleRequested,
+    Restored,
     ReturnRequested,
     Started,
     TimerFired,
@@ -86,7 +86,7 @@ class FrameHost:
         """Drive the machine to its end. ``calls`` were in flight in an earlier attempt, None in the first."""
         background = [asyncio.create_task(work) for work in (self._tick(), self._finish_when_worker_stops())]
         try:
-            self._feed(Started(now()) if calls is None else Resumed(now()))
+            self._feed(Started(now()) if calls is None else Restored(now()))
             for in_flight in calls or ():
                 self._start(FrameCall(self._context, in_flight))
             while True:
@@ -107,7 +107,7 @@ class FrameHost:
     async def interrupt(self, reason: AttemptStatus) -> None:
         """End or interrupt what is in flight, and store the progress of the frame. Raises TimeoutError if it cannot."""
         if self._finish is None:
-            self._feed(HoldRequested(now()))
+            self._feed(IdleRequested(now()))
             for call in self._calls.values():
                 call.stop(reason)
             running = [self._tasks[id_] for id_ in self._calls if id_ in self._tasks]
@@ -151,16 +151,16 @@ class FrameHost:
             self._feed(ReturnRequested(now()))
         if self._finish is None:  # the segment of a machine that has ended needs its report: it is the last one
             self.segments.write_if_due(self._in_flight())
-            self._hold_or_continue()
+            self._idle_or_continue()
 
-    def _hold_or_continue(self) -> None:
+    def _idle_or_continue(self) -> None:
         machine = self._machine
         if self.segments.is_behind:
-            if not machine.state.holding:
-                self._feed(HoldRequested(now()))
-        elif machine.state.holding:
+            if not machine.state.is_idling:
+                self._feed(IdleRequested(now()))
+        elif machine.state.is_idling:
             self._feed(Continued(now()))
-        while machine.has_work and not machine.state.holding and self._finish is None:
+        while machine.has_work and not machine.state.is_idling and self._finish is None:
             self._feed(Continued(now()))
 
     def _is_full(self) -> bool:
@@ -247,7 +247,7 @@ class FrameHost:
             del self._tasks[id_]
 
     async def _store_or_load(self, command: StoreValues | LoadValue) -> None:
-        values = self._context.store
+        values = self._context.own_values
         match command:
             case StoreValues():
                 try:

@@ -113,13 +113,13 @@ class SegmentWriter:
     def _segment(self, calls: Iterable[InFlight], report: ChunkReport | None = None) -> Segment:
         state = self._machine.state
         results, assigns = self._stored_counts
-        bare = msgspec.structs.replace(state, results={}, assigns={})
+        small_state = msgspec.structs.replace(state, results={}, assigns={})
         segment = Segment(
             older=self._heartbeat.details.head,
             entries=self._entries,
             results=dict(islice(state.results.items(), results, None)),
             assigns=dict(islice(state.assigns.items(), assigns, None)),
-            state=state_snapshot(bare),
+            state=state_snapshot(small_state),
             calls=list(calls),
             report=report,
         )

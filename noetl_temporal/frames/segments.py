@@ -36,8 +36,8 @@ class InFlight(msgspec.Struct, frozen=True, omit_defaults=True):
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     """A part of the progress of a frame, as it is stored.
 
-    ``results`` and ``assigns`` are those since the segment before; they are not in ``state``, the machine's
-    snapshot, so that it stays as small as what is in flight. ``report`` is there once the frame has ended.
+    ``results`` and ``assigns`` are those since the previous segment; ``state``, the machine's snapshot, has none, so
+    its size depends only on what is in flight. ``report`` is set once the frame has ended.
     """
 
     older: str | None

@@ -102,7 +102,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     execution id. ``scope`` has exactly the names that the templates of rules and sinks read. ``rules`` None means no
     policy: ok continues, an error fails. ``event_id`` is the id of the ``task.started`` event, the parent of every
     attempt. ``store`` is set for a call that only performs sinks, after the last page: the outcome to store, whose
-    result may be a reference. For the sinks of an ``aside`` (a guarded task), ``scope`` shadows the names of its own
+    result may be a reference. For the sinks of a guarded task (``is_guarded``), ``scope`` shadows the names of its own
     outcome. ``idempotency_key`` is the header that carries the key. ``names`` are those that the outcome binds for
     rules and sinks. ``secrets_key`` is the key of the references to secrets in the call, if there are any. ``lease`` is
     that of the row that the call processes. Stored lists in the ``input`` of a call of a playbook are null there, and
@@ -130,7 +130,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     iteration: int | None = None
     page: int | None = None
     store: PlainOutcome | None = None
-    aside: bool = False
+    is_guarded: bool = False
     secrets_key: str = ""
     lease: LeaseRenewal | None = None
     kept: dict[str, StoredRef] = {}
@@ -243,7 +243,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     without attempts left. ``failed`` if the rules could not be evaluated: the task fails at that rule. ``attempts`` are
     the known ones, always including the last; ``counts`` covers all, and is left out if all are known and count.
     ``is_decided`` is False for a call that no activity reported, because it was lost or called a playbook: then the
-    machine evaluates the rules. ``mistakes`` are those of the last attempt's rules. A large result is ``stored``, and
+    machine evaluates the rules. ``warnings`` are those of the last attempt's rules. A large result is ``stored``, and
     the outcome then has none; ``preview`` is its beginning as JSON, for the log.
     """
 
@@ -254,7 +254,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     counts: AttemptCounts = AttemptCounts()
     failed: RuleFailure | None = None
     is_decided: bool = True
-    mistakes: tuple[RuleWarning, ...] = ()
+    warnings: tuple[RuleWarning, ...] = ()
     stored: StoredRef | None = None
     preview: str = ""
 

@@ -17,8 +17,8 @@ from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
 
 __all__ = [
     "RefusedError",
-    "all_held",
-    "chosen_held",
+    "find_held_run",
+    "find_held_runs",
     "pause_problem",
     "resume_problem",
     "retry_problem",
@@ -71,18 +71,18 @@ def skip_problem(data: Json, steps: int = 1) -> str | None:
     )
 
 
-def chosen_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> HeldStep:
+def find_held_run(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> HeldStep:
     """Return the held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item
     with index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
-    steps = all_held(graph, state, step, unfed_facts)
+    steps = find_held_runs(graph, state, step, unfed_facts)
     if len(steps) == 1:
         return steps[0]
     names = _format_names(unique_names(steps))
     raise RefusedError(f"{len(steps):,} steps and items are held: name one of {names}, or decide about all")
 
 
-def all_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> list[HeldStep]:
+def find_held_runs(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> list[HeldStep]:
     """Return the held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
     if state.phase == "ended":
         raise RefusedError("the run has ended")
@@ -92,15 +92,15 @@ def all_held(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequenc
     held = [step_run for step_run in held_steps(waits) if step_run.run not in decided_runs]
     chosen = [step_run for step_run in held if step in ("", step_run.step, step_run.run, step_run.name)]
     if not chosen:
-        raise RefusedError(_not_held(graph, held, step))
+        raise RefusedError(_not_held_message(graph, held, step))
     return chosen
 
 
-def _not_held(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
+def _not_held_message(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
     if not step:
         return "no step is held"
-    of_run = step.partition("#")[0].rpartition("/")[2]
-    if not {step, of_run, step.partition("[")[0]} & graph.steps.keys():
+    step_name = step.partition("#")[0].rpartition("/")[2]
+    if not {step, step_name, step.partition("[")[0]} & graph.steps.keys():
         hint = nearest(step.partition("[")[0], graph.steps)
         return f"the playbook has no step {step!r}{f': {hint}' if hint else ''}"
     others = f"held are {_format_names([run.name for run in held])}" if held else "no step is"

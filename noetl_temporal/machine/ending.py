@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Span
+from noetl_compiler.graph import Json, Span
 from noetl_compiler.language.words import RunResult
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.commands import Finish
@@ -33,14 +34,14 @@ def finish(execution: Execution, limit: int) -> Finish:
         _fail(execution, "too_large", refusal, execution.graph.steps[execution.graph.final].span)
         state.given_status = None
     is_refused = refusal is not None
-    status = _status(execution)
+    status, summaries = _status(execution), summary_of(execution)
     if state.playbook_id:
-        _emit_end(execution, status, outcome, is_refused)
+        _emit_end(execution, status, outcome, summaries, is_refused)
     return Finish(
         status,
         result=outcome.get("result"),
         failures=state.failures,
-        steps=summary_of(execution),
+        steps=summaries,
         started=state.started,
     )
 
@@ -78,12 +79,17 @@ def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
     state.failures = state.failures.with_failure(failure)
 
 
-def _emit_end(execution: Execution, status: Status, outcome: PlainOutcome, is_refused: bool) -> None:
+def _emit_end(
+    execution: Execution,
+    status: Status,
+    outcome: PlainOutcome,
+    summaries: Mapping[str, Mapping[str, Json]],
+    is_refused: bool,
+) -> None:
     state, emit = execution.state, execution.journal.emit
-    summaries = summary_of(execution)
-    inside = [name for name, entry in state.inside.items() if entry.status == "failed"]
-    outside = [name for name, record in state.records.items() if record.status == "failed"]
-    failed = list(dict.fromkeys([*inside, *outside]))
+    failed_in_loops = [name for name, entry in state.loop_tallies.items() if entry.status == "failed"]
+    failed_outside = [name for name, record in state.records.items() if record.status == "failed"]
+    failed = list(dict.fromkeys([*failed_in_loops, *failed_outside]))
     meta: dict[str, Any] = {
         "evaluated_by_end_step": execution.graph.final in state.records,
         "total_steps": sum(1 for entry in summaries.values() if entry["status"] != "skipped" and "reused" not in entry),

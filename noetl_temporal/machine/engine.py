@@ -25,10 +25,10 @@ from noetl_temporal.machine.facts import (
     ChunkFinished,
     Continued,
     Fact,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
     PauseRequested,
-    Resumed,
+    Restored,
     ReturnRequested,
     Started,
     TimerFired,
@@ -109,7 +109,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _apply(self, fact: Fact) -> None:
         match fact:
             case ToolFinished():
-                self._with_run(self.state.pending[fact.call_id].owner)._tool_finished(fact)
+                self._machine_of_run(self.state.pending[fact.call_id].owner)._tool_finished(fact)
             case ChunkFinished():
                 chunk = self.state.pending.pop(fact.chunk_id)
                 self._chunk_finished(self._runs[chunk.owner], fact, cancelled_here=chunk.is_cancelled)
@@ -134,15 +134,15 @@ class Engine(Stopping[S, R], Generic[S, R]):
                 self._apply_pause(fact)
             case LimitReached():
                 self._limit_reached(fact)
-            case HoldRequested():
-                self._hold(fact)
+            case IdleRequested():
+                self._idle(fact)
             case ReturnRequested():
                 self._return_items()
             case Continued():
-                self.state.holding = False
+                self.state.is_idling = False
                 self.budget.renew()
-            case Resumed():
-                self._resume(fact)
+            case Restored():
+                self._restore(fact)
             case _:
                 raise ProtocolError(f"no machine takes {type(fact).__name__}")
 
@@ -165,7 +165,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _timer_fired(self, fact: TimerFired) -> None:
         timer = self.state.timers.get(fact.timer_id)
         if timer is not None and timer.stopped_at is None:
-            self._with_run(timer.owner)._end_timer(fact.timer_id, timer)
+            self._machine_of_run(timer.owner)._end_timer(fact.timer_id, timer)
 
     def _end_timer(self, id_: str, timer: Pending) -> None:
         del self.state.timers[id_]
@@ -175,21 +175,21 @@ class Engine(Stopping[S, R], Generic[S, R]):
             self._hold_ended(self._runs[timer.owner])
         elif timer.kind == "wait":
             wait = self.state.waits[timer.owner]
-            self._with_run(wait.run)._end_wait(wait, *end_at_due_time(wait))
+            self._machine_of_run(wait.run)._end_wait(wait, *end_at_due_time(wait))
         else:
             run = self._runs[timer.owner]
             pipeline = self._pipeline(run)
             pipeline.delay_over()
             self._record_phase(run, pipeline)
 
-    def _hold(self, fact: HoldRequested) -> None:
-        self.state.holding = True
+    def _idle(self, fact: IdleRequested) -> None:
+        self.state.is_idling = True
         if fact.message:
             self._warn(fact.message)
 
-    def _resume(self, fact: Resumed) -> None:
+    def _restore(self, fact: Restored) -> None:
         """Restart every timer for its remaining time; reserve new ids for the rows that the mirror derives."""
-        self.state.holding = False
+        self.state.is_idling = False
         self.state.ids.begin_run()
         self._restart_timers(fact.at)
 
@@ -215,7 +215,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         index, length = 0, len(ready)
         while index < length:
             run = self._runs[ready[index]]
-            if self._lacks_value(run.id):  # it is ready again once that is loaded
+            if self.state.readers and self._lacks_value(run.id):  # it is ready again once that is loaded
                 del ready[index]
                 length -= 1
                 continue
@@ -252,7 +252,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _can_begin(self, *, ignoring_budget: bool = False) -> bool:
         state = self.state
-        if state.holding or self.is_paused or (self.budget.is_spent() and not ignoring_budget):
+        if state.is_idling or self.state.pause is not None or (self.budget.is_spent() and not ignoring_budget):
             return False
         return len(state.pending) < state.sizes.max_in_flight()
 
@@ -320,13 +320,13 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """Whether the run belongs to this machine or to a machine inside it."""
         return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
 
-    def _with_run(self, id_: str) -> Engine[Any, Any]:
+    def _machine_of_run(self, id_: str) -> Engine[Any, Any]:
         """Return the machine of a run: this one, or one inside; this one for what belongs to no run."""
         if id_ not in self._runs:
             for owner, inner in self._inside():
                 if inner.has_run(id_):
                     self._runs[owner]  # its state is about to change: a checkpoint copies it
-                    return inner._with_run(id_)
+                    return inner._machine_of_run(id_)
         return self
 
     def _runs_with_holds(self) -> set[str]:
@@ -343,7 +343,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         if super()._may_load_for(fact):
             return True
         call = self.state.pending.get(fact.call_id) if isinstance(fact, ToolFinished) else None
-        return call is not None and self._with_run(call.owner)._claims(call.owner)
+        return call is not None and self._machine_of_run(call.owner)._claims(call.owner)
 
     # ---- what each machine decides --------------------------------------------------------------------------------
 
@@ -364,7 +364,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     @abstractmethod
     def _may_start(self) -> bool:
-        """Whether the budget and the hold state allow a run to start."""
+        """Whether the budget allows a run to start, and the machine does not idle."""
 
     @abstractmethod
     def _run_ended(self, run: R, end: End, kind: str) -> None: ...

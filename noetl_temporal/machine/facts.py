@@ -24,11 +24,11 @@ __all__ = [
     "Decided",
     "Earlier",
     "Fact",
-    "HoldRequested",
+    "IdleRequested",
     "LimitReached",
     "PauseRequested",
     "PayloadRef",
-    "Resumed",
+    "Restored",
     "RetryRequested",
     "ReturnRequested",
     "Signalled",
@@ -53,9 +53,9 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     ``attempts`` counts all tool calls, of which ``retries`` repeat one. ``rest`` is the number of items at the end that
     were not begun; neither results nor stats include them. ``clock`` is the last millisecond in which the chunk had
     event ids, 0 if its workflow ended without a report. ``unfinished`` are the items without success, as ranges of
-    (first index, size), if some succeeded. ``mistakes`` are warnings, one per span. Large results are ``stored``, and
+    (first index, size), if some succeeded. ``warnings`` has one for each span. Large results are ``stored``, and
     then not in ``results``. ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits``
-    are their states at the end. ``left`` has the last results of the steps on the routes of items, each with the
+    are their states at the end. ``route_records`` are the last ones of the steps on the routes of items, each with the
     index of the iteration.
     """
 
@@ -70,12 +70,12 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     retries: int = 0
     rest: int = 0
     clock: int = 0
-    mistakes: tuple[ConditionWarning, ...] = ()
+    warnings: tuple[ConditionWarning, ...] = ()
     stored: StoredRef | None = None
     steps: dict[str, StepTally] = {}
     unfinished: tuple[tuple[int, int], ...] = ()
     circuits: dict[str, CircuitState] = {}
-    left: dict[str, tuple[int, StepRecord]] = {}
+    route_records: dict[str, tuple[int, StepRecord]] = {}
 
 
 class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -259,7 +259,7 @@ class LimitReached(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-class HoldRequested(msgspec.Struct, frozen=True, tag=True):
+class IdleRequested(msgspec.Struct, frozen=True, tag=True):
     """Begin nothing until Continued: the shell wants the run idle. A ``message`` is written to the log."""
 
     at: int
@@ -278,7 +278,7 @@ class Continued(msgspec.Struct, frozen=True, tag=True):
     at: int
 
 
-class Resumed(msgspec.Struct, frozen=True, tag=True):
+class Restored(msgspec.Struct, frozen=True, tag=True):
     """The machine was restored from a snapshot in a new run of the workflow, where no timer runs yet."""
 
     at: int
@@ -302,8 +302,8 @@ Fact: TypeAlias = (
     | WaitClosed
     | Answered
     | LimitReached
-    | HoldRequested
+    | IdleRequested
     | ReturnRequested
     | Continued
-    | Resumed
+    | Restored
 )

@@ -20,7 +20,14 @@ from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, S
 from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import end_run_for_retry
-from noetl_temporal.machine.steps.holds import begin_hold, end_hold, forgive, hold_id, result_given, wait_for_decision
+from noetl_temporal.machine.steps.holds import (
+    begin_hold,
+    end_hold,
+    end_with_given_result,
+    forgive,
+    hold_id,
+    wait_for_decision,
+)
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.answering import Answering
 from noetl_temporal.machine.waits.refusals import is_repeated, remember
@@ -143,7 +150,7 @@ class Holding(Answering):
     def _skip(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]
         failure = self._end_hold(run, held, "skip", decision)
-        end = result_given(self._execution, step, run, held, decision.data)
+        end = end_with_given_result(self._execution, step, run, held, decision.data)
         if self._is_to_hold(step, end):
             self._begin_hold(step, run, end, held.kind)
             return

@@ -59,7 +59,8 @@ class EventIds(msgspec.Struct):
         for attempt in attempts:
             rows += _ROWS_OF_SINK * len(attempt.sinks)
         self.derived.skip(max(at, millisecond_of(parent)), rows)
-        self.rise(self.derived.ms)
+        if self.derived.ms >= self.own.ms:
+            self.rise(self.derived.ms)
 
     def begin_run(self) -> None:
         """Raise the ids above all earlier ones, because the workflow has continued as new."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from noetl_temporal.machine.budget import CHECKPOINT_WORK, FACT_WORK, Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import Cancel, Command
 from noetl_temporal.machine.errors import ProtocolError
-from noetl_temporal.machine.facts import ChunkFinished, Fact, Resumed, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import ChunkFinished, Fact, Restored, ToolFinished, ValueLoaded
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loads import ARRIVALS, Loads
 from noetl_temporal.machine.protocol import rejection_reason
@@ -33,6 +34,8 @@ from noetl_temporal.machine.state import Deferral, MachineState, Run
 from noetl_temporal.machine.stored import LoadedValue, NotLoaded, ReadingFrom, load_id
 
 __all__ = ["Intake"]
+
+_NOTHING: Mapping[str, StoredRef] = MappingProxyType({})
 
 STOPPED = "the run was stopped before a stored value was loaded"
 
@@ -88,6 +91,8 @@ class Intake(ABC, Generic[S, R]):
             return self._dispatch(fact)
         except BaseException as error:
             self._broken = f"the machine failed before: {type(error).__name__}: {error}"
+            if isinstance(error, NotLoaded):
+                raise ProtocolError(f"{error} is needed where nothing is stored") from error
             raise
         finally:
             self.budget.close()
@@ -96,13 +101,13 @@ class Intake(ABC, Generic[S, R]):
         """Apply a fact and the deferred facts that become applicable; load the values that the others need."""
         match fact:
             case ToolFinished():  # the most frequent fact
-                commands = self._apply_new(fact)
+                commands = self._apply_or_defer(fact)
             case ValueLoaded():
                 commands = self._value_loaded(fact)
-            case Resumed():
+            case Restored():
                 commands = self._request_lost_values(fact)
             case _:
-                commands = self._apply_new(fact)
+                commands = self._apply_or_defer(fact)
         if self.state.stop is not None:
             commands += self._apply_deferred(fact.at)
         if self.state.has_stored and self.state.phase == "running":
@@ -111,25 +116,32 @@ class Intake(ABC, Generic[S, R]):
 
     # ---- taking ---------------------------------------------------------------------------------------------------
 
-    def _apply_new(self, fact: Fact) -> list[Command]:
-        """Apply the fact, or defer it until the stored value that it needs is loaded."""
-        return self._apply_or_defer(fact, {}, len(self.state.deferred))
-
-    def _apply_or_defer(self, fact: Fact, needs: Mapping[str, StoredRef], index: int) -> list[Command]:
-        """Apply the fact, or insert it among those deferred at this index: it ``needs`` values that are loaded now."""
+    def _apply_or_defer(
+        self, fact: Fact, needs: Mapping[str, StoredRef] = _NOTHING, index: int | None = None
+    ) -> list[Command]:
+        """Apply the fact, or insert it among those deferred at this index, by default the end: it ``needs`` values that
+        are loaded now.
+        """
         if _refers_to_stored(fact):
             self.state.has_stored = True
         self._journal.open(fact.at)
         self.budget.work(FACT_WORK)
-        error = STOPPED if self.state.has_stored and not self._may_load_for(fact) else ""
+        if not self.state.has_stored:
+            self._apply(fact)
+            return self._settle_and_collect()
+        error = "" if self._may_load_for(fact) else STOPPED
         missing_value = self._run_or_roll_back(partial(self._apply, fact), error)
         if missing_value is None:
             return self._settle_and_collect()
-        self.state.deferred.insert(index, Deferral(fact, _with(needs, missing_value)))
+        deferred = self.state.deferred
+        deferred.insert(len(deferred) if index is None else index, Deferral(fact, _with(needs, missing_value)))
         return []
 
     def _settle_and_collect(self) -> list[Command]:
         """Start runs and calls, and return all commands so far. A reader that lacks a value waits; the others start."""
+        if not self.state.has_stored:
+            self._settle()
+            return self._journal.feed.commands
         at, earlier = self._journal.feed.at, self._journal.feed.commands
         self._journal.open(at)
         while (missing_value := self._run_or_roll_back(self._settle)) is not None:
@@ -143,9 +155,6 @@ class Intake(ABC, Generic[S, R]):
 
         With ``missing`` such a value fails the template that reads it instead.
         """
-        if not self.state.has_stored:
-            self._run_whole(change)
-            return None
         before, size = self._checkpoint(), self.budget.bytes
         try:
             with ReadingFrom(self._loads.readable(missing)):
@@ -157,13 +166,6 @@ class Intake(ABC, Generic[S, R]):
         finally:
             before.close()
         return None
-
-    def _run_whole(self, change: Callable[[], None]) -> None:
-        """Run ``change`` where nothing is stored, so that nothing has to be loaded."""
-        try:
-            change()
-        except NotLoaded as error:
-            raise ProtocolError(f"{error} is needed where nothing is stored") from error
 
     def _checkpoint(self) -> Checkpoint[S, R]:
         self.budget.work(CHECKPOINT_WORK * len(self._runs))
@@ -213,14 +215,14 @@ class Intake(ABC, Generic[S, R]):
             if not self._wake(id_):
                 del self.state.readers[id_]
 
-    def _request_lost_values(self, fact: Resumed) -> list[Command]:
+    def _request_lost_values(self, fact: Restored) -> list[Command]:
         """A new host has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
         for id_, operation in [entry for entry in pending.items() if entry[1].kind in ("store", "load")]:
             del pending[id_]
             if operation.owner:
                 self._request_again(operation.owner)
-        return self._apply_new(fact)
+        return self._apply_or_defer(fact)
 
     def _apply_deferred(self, at: int) -> list[Command]:
         """Apply the deferred facts whose values are loaded, or never will be, in order, at this time."""

@@ -80,12 +80,12 @@ class Looping(Starting):
         step_loops.record_slot(self._execution, chunk.slot, report)
         if report.status == "cancelled" and not cancelled_here:
             progress.failure = cancelled_outside("loop")
-        goes_on = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
-        take_report(progress, chunk, report, goes_on=goes_on)
-        for warning in report.mistakes:
+        continues = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
+        take_report(progress, chunk, report, continues=continues)
+        for warning in report.warnings:
             self._execution.host(step, run).warn(warning.message, warning.span)
         is_ready = run.id in self.state.ready
-        if not goes_on:
+        if not continues:
             self._cancel(progress.chunks)
             if is_ready:
                 self.state.ready.remove(run.id)
@@ -101,8 +101,8 @@ class Looping(Starting):
         report = join_reports(progress)
         run.loop_attempts, run.loop_retries = report.attempts, report.retries
         run.loop_stats = step_loops.own_stats(progress, report)
-        self.state.inside = add_tallies(self.state.inside, report.steps)
-        self.state.left |= {name: record for name, (_, record) in report.left.items()}
+        self.state.loop_tallies = add_tallies(self.state.loop_tallies, report.steps)
+        self.state.route_records |= {name: record for name, (_, record) in report.route_records.items()}
         end, host = self._loop_end(step, run, progress, report), self._execution.host(step, run)
         try:
             for _, target, value in report.assigns:

@@ -113,7 +113,7 @@ def results_of(state: PlaybookState, names: NamesProfile) -> Mapping[str, Any]:
     """Return the results by step name, and by task name if the profile says so. A step that also runs on the routes of
     items has the result of its own run.
     """
-    layers = [state.records, state.left] if state.left else [state.records]
+    layers = [state.records, state.route_records] if state.route_records else [state.records]
     tasks = [_TaskResults(layer) for layer in layers] if names.task_results else []
     if len(layers) + len(tasks) == 1:
         return _Results(layers[0])

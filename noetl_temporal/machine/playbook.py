@@ -122,9 +122,9 @@ class Machine(Looping):
 
     def _proceed(self) -> None:
         state = self.state
-        if state.holding:
+        if state.is_idling:
             self._keep_large_values()
-        while state.phase == "running" and not self.is_paused:
+        while state.phase == "running" and self.state.pause is None:
             while state.arrivals and state.phase == "running" and self._may_start():
                 self._arrive(*state.arrivals.pop(0))
             if state.phase != "running" or state.arrivals or not self._release():
@@ -132,9 +132,9 @@ class Machine(Looping):
 
     def _may_start(self) -> bool:
         """Whether steps may start. After a stop, tokens only move to the final step, which needs no budget."""
-        if self.is_paused:
+        if self.state.pause is not None:
             return False
-        return self.state.stop is not None or not (self.state.holding or self.budget.is_spent())
+        return self.state.stop is not None or not (self.state.is_idling or self.budget.is_spent())
 
     def _is_waiting_for_budget(self) -> bool:
         may_arrive = bool(self.state.arrivals) and not self._lacks_value(ARRIVALS)
@@ -164,7 +164,7 @@ class Machine(Looping):
         for step in ready:
             origins = state.waiting.pop(step, [])
             if step == self.graph.final:
-                state.leads = list(dict.fromkeys(origins))
+                state.final_predecessors = list(dict.fromkeys(origins))
             self._run_step(step)
         return bool(ready)
 
@@ -265,7 +265,8 @@ class Machine(Looping):
         self._end_or_hold(run, end, kind)
 
     def _end_or_hold(self, run: StepRun, end: End, kind: str = "") -> None:
-        self._drop_timer(deadline_id(run))
+        if self.state.timers:
+            self._drop_timer(deadline_id(run))
         if run.pipeline is not None and run.pipeline.executions:
             self.state.idle_starts = 0
         step = self.graph.steps[run.step]
@@ -291,7 +292,8 @@ class Machine(Looping):
             return
         if step_exit.fail_fast:
             self._stop("fail_fast", f"step {step_exit.step!r} failed")
-        self.state.arrivals.extend((target, step_exit.step) for target in step_exit.targets)
+        for target in step_exit.targets:
+            self.state.arrivals.append((target, step_exit.step))
 
     # ---- stopping and ending --------------------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ class Decision(msgspec.Struct, frozen=True):
     """What to do after an attempt.
 
     ``rule`` is the index of the rule that matched, None if none did. Only ``do`` retry has a ``delay``, in seconds.
-    ``exhausted``: a retry matched without attempts left, and ``do`` is ``fail``. ``mistakes`` are those of rules that
+    ``exhausted``: a retry matched without attempts left, and ``do`` is ``fail``. ``warnings`` are those of rules that
     did not match after a success because of an undefined name.
     """
 
@@ -45,7 +45,7 @@ class Decision(msgspec.Struct, frozen=True):
     delay: float = 0.0
     exhausted: bool = False
     indeterminate: tuple[str, ...] = ()
-    mistakes: tuple[RuleWarning, ...] = ()
+    warnings: tuple[RuleWarning, ...] = ()
 
 
 def decide(
@@ -61,22 +61,22 @@ def decide(
     0..1 comes from the caller, because this function has no randomness of its own. Raises RuleError.
     """
     unknown: list[str] = []
-    mistakes: list[RuleWarning] = []
+    warnings: list[RuleWarning] = []
     for rule in rules:
         if rule.on not in ("any", status):
             continue
         verdict = _verdict(rule, scope)
         unknown.extend(verdict.indeterminate)
         if status == "ok" and rule.when is not None and (message := unmatched_warning(rule.when, scope, verdict)):
-            mistakes.append(RuleWarning(rule.index, message))
+            warnings.append(RuleWarning(rule.index, message))
         if not verdict.matched:
             continue
         try:
             decision = _apply(rule, scope, attempts, retry_after or _NO_RETRY_AFTER, jitter, tuple(unknown))
         except TemplateFailure as failure:
             raise RuleError(failure, rule.index, in_condition=False) from failure
-        return msgspec.structs.replace(decision, mistakes=tuple(mistakes))
-    return Decision(indeterminate=tuple(unknown), mistakes=tuple(mistakes))
+        return msgspec.structs.replace(decision, warnings=tuple(warnings))
+    return Decision(indeterminate=tuple(unknown), warnings=tuple(warnings))
 
 
 def failure_of(error: TemplateFailure) -> RuleFailure:

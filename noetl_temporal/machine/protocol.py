@@ -11,10 +11,10 @@ from noetl_temporal.machine.facts import (
     Continued,
     Decided,
     Fact,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
     PauseRequested,
-    Resumed,
+    Restored,
     RetryRequested,
     ReturnRequested,
     Signalled,
@@ -30,19 +30,19 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.state import MachineState
 
-__all__ = ["ADMITTED", "ANSWERED", "completed_id", "rejection_reason"]
+__all__ = ["ADMITTED_FACTS", "COMPLETED_KINDS", "completed_id", "rejection_reason"]
 
-_CONTROL = (CancelRequested, LimitReached, HoldRequested, ReturnRequested, Continued, Resumed)
+_CONTROL = (CancelRequested, LimitReached, IdleRequested, ReturnRequested, Continued, Restored)
 _OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
-ADMITTED: Mapping[str, tuple[type[Fact], ...]] = {
+ADMITTED_FACTS: Mapping[str, tuple[type[Fact], ...]] = {
     "new": (Started,),
     "running": (ToolFinished, ChunkFinished, TimerFired, ValuesStored, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
     "ended": (),
 }
 """Phase -> the facts that it admits."""
 
-ANSWERED: Mapping[type[Fact], tuple[str, ...]] = {
+COMPLETED_KINDS: Mapping[type[Fact], tuple[str, ...]] = {
     ToolFinished: ("call",),
     ChunkFinished: ("chunk",),
     TimerFired: ("delay", "deadline", "wait", "hold"),
@@ -75,7 +75,7 @@ def rejection_reason(fact: Fact, state: MachineState) -> str | None:
     A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.
     """
     kind = type(fact)
-    if kind not in ADMITTED[state.phase]:
+    if kind not in ADMITTED_FACTS[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
     id_ = completed_id(fact)
     if id_ is None:
@@ -83,6 +83,6 @@ def rejection_reason(fact: Fact, state: MachineState) -> str | None:
     operation = state.pending.get(id_) or state.timers.get(id_)
     if operation is None and kind not in (TimerFired, ValuesStored, ValueLoaded):
         return f"{kind.__name__}: nothing is pending under {id_!r}"
-    if operation is not None and operation.kind not in ANSWERED[kind]:
+    if operation is not None and operation.kind not in COMPLETED_KINDS[kind]:
         return f"{kind.__name__}: {id_!r} is a {operation.kind}"
     return None

@@ -36,7 +36,7 @@ _PAYLOAD = "payload"
 
 _REUSED_FIELDS = (
     *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),
-    *("records", "inside", "left", "counts", "arrivals", "waiting", "failures"),
+    *("records", "loop_tallies", "route_records", "counts", "arrivals", "waiting", "failures"),
     *("sizes", "has_stored", "stored_bytes"),
 )
 """The fields of a PlaybookState that are reused."""
@@ -65,7 +65,7 @@ def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
     """
     begun_steps = [run.step for run in state.runs.values()]
     counts = {name: count - begun_steps.count(name) for name, count in state.counts.items()}
-    origins = (state.leads if step == graph.final else None) or [""]
+    origins = (state.final_predecessors if step == graph.final else None) or [""]
     unmeasured = dict.fromkeys([*(name for name in state.keeping if name), *state.unmeasured])
     earlier_state = PlaybookState(
         workload=state.workload,
@@ -75,8 +75,8 @@ def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
         unmeasured=[name for name in unmeasured if not name.startswith((f"{_PAYLOAD}.", "workload."))],
         signals=state.signals,
         records={name: _as_reused(record) for name, record in state.records.items()},
-        left={name: _as_reused(record) for name, record in state.left.items()},
-        inside={name: StepTally(record.status, reused=True) for name, record in state.inside.items()},
+        route_records={name: _as_reused(record) for name, record in state.route_records.items()},
+        loop_tallies={name: StepTally(record.status, reused=True) for name, record in state.loop_tallies.items()},
         counts={name: count for name, count in counts.items() if count},
         arrivals=[*((name, "") for name in begun_steps), *((step, origin) for origin in origins), *state.arrivals],
         waiting=state.waiting,
@@ -100,7 +100,7 @@ def emit_reused(execution: Execution, earlier: Earlier) -> None:
     """Emit an event for each step whose outcome was reused, in the playbook's order. The event has the result: the row
     that the record names is in the log of the earlier run.
     """
-    records = {**execution.state.left, **execution.state.records}
+    records = {**execution.state.route_records, **execution.state.records}
     for name, step in execution.graph.steps.items():
         record = records.get(name)
         if record is None or step.is_synthetic:

@@ -29,6 +29,9 @@ _RUNS = "runs"
 """The field of a state that has its runs."""
 
 
+_item: Callable[[Mapping[str, Any], str], Any] = vars(dict)["__getitem__"]
+"""``dict.__getitem__``, called directly, as every fact reads its run: super() takes as long as the rest."""
+
 _RECURSIVE = (LoopState,)
 """Recursive types: the state of a loop contains those of the loops inside its iterations."""
 
@@ -45,7 +48,7 @@ class Runs(dict[str, R]):
         self.originals: dict[str, R] | None = None
 
     def __getitem__(self, id_: str) -> R:
-        run = super().__getitem__(id_)
+        run: R = _item(self, id_)
         if self.originals is not None and id_ not in self.originals:
             self.originals[id_] = cast("R", _struct_copier(type(run))(run))
         return run

@@ -23,13 +23,13 @@ _NO_CONDITION = templates.PredicateResult(True)
 class Selection(msgspec.Struct, frozen=True):
     """The selected arcs, and a report of those evaluated: [{to, when, matched, indeterminate}].
 
-    ``mistakes`` are warnings about conditions that used an undefined name; ``targets`` are the steps that the selected
+    ``warnings`` are about conditions that used an undefined name; ``targets`` are the steps that the selected
     arcs lead to.
     """
 
     arcs: tuple[Arc, ...]
     evaluated: tuple[dict[str, Json], ...]
-    mistakes: tuple[ConditionWarning, ...] = ()
+    warnings: tuple[ConditionWarning, ...] = ()
     targets: tuple[str, ...] = ()
 
 
@@ -37,8 +37,14 @@ def fixed_selection(route: Route, boundary: Boundary) -> Selection | None:
     """Return the selection if it is the same for all runs of the step: no arc has a condition or sets anything. Else
     None.
     """
-    arcs = [arc for arc in route.arcs if arc.on in ("any", boundary)]
-    return None if any(arc.when is not None or arc.set for arc in arcs) else select(route, boundary, {})
+    arcs = [arc for arc in route.arcs if arc.on == "any" or arc.on == boundary]
+    for arc in arcs:
+        if arc.when is not None or arc.set:
+            return None
+    if route.mode == "exclusive":
+        del arcs[1:]
+    targets = tuple([arc.to for arc in arcs])
+    return Selection(tuple(arcs), tuple([{"to": target, "matched": True} for target in targets]), (), targets)
 
 
 def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Selection:
@@ -47,29 +53,29 @@ def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Select
     """
     arcs: list[Arc] = []
     decisions: list[dict[str, Json]] = []
-    mistakes: list[ConditionWarning] = []
+    warnings: list[ConditionWarning] = []
     for arc in route.arcs:
         if arc.on not in ("any", boundary):
             continue
-        result = _evaluate(arc.when, scope, mistakes)
+        result = _evaluate(arc.when, scope, warnings)
         decisions.append(_decision_record(arc, result))
         if result.matched:
             arcs.append(arc)
             if route.mode == "exclusive":
                 break
     targets = tuple(arc.to for arc in arcs)
-    return Selection(tuple(arcs), tuple(decisions), tuple(mistakes), targets)
+    return Selection(tuple(arcs), tuple(decisions), tuple(warnings), targets)
 
 
 def _evaluate(
-    when: Template | None, scope: Mapping[str, Any], mistakes: list[ConditionWarning]
+    when: Template | None, scope: Mapping[str, Any], warnings: list[ConditionWarning]
 ) -> templates.PredicateResult:
     if when is None:
         return _NO_CONDITION
     result = templates.predicate(when.source, scope, when.span)
     message = unmatched_warning(when.source, scope, result)
     if message is not None:
-        mistakes.append(ConditionWarning(message, when.span))
+        warnings.append(ConditionWarning(message, when.span))
     return result
 
 
@@ -88,16 +94,16 @@ class Admission(msgspec.Struct, frozen=True):
     allowed: bool
     rule: int | None = None
     indeterminate: tuple[str, ...] = ()
-    mistakes: tuple[ConditionWarning, ...] = ()
+    warnings: tuple[ConditionWarning, ...] = ()
 
 
 def admit(rules: tuple[AdmitRule, ...], scope: Mapping[str, Any]) -> Admission:
     """Apply the first matching rule; by default the step may run (semantics.md 10)."""
     unknown: list[str] = []
-    mistakes: list[ConditionWarning] = []
+    warnings: list[ConditionWarning] = []
     for index, rule in enumerate(rules):
-        result = _evaluate(rule.when, scope, mistakes)
+        result = _evaluate(rule.when, scope, warnings)
         unknown.extend(result.indeterminate)
         if result.matched:
-            return Admission(rule.allow, index, tuple(unknown), tuple(mistakes))
-    return Admission(True, None, tuple(unknown), tuple(mistakes))
+            return Admission(rule.allow, index, tuple(unknown), tuple(warnings))
+    return Admission(True, None, tuple(unknown), tuple(warnings))

@@ -16,7 +16,7 @@ from noetl_compiler.language.events import AFTER_CALL
 from noetl_compiler.language.names_profile import OutcomeNames
 from noetl_compiler.value_merge import mapping_of, select_names, without_names
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.deferred import Names, read_value
+from noetl_temporal.machine.deferred import Deferred, Names, read_value
 from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
 from noetl_temporal.machine.views import (
     ErrorView,
@@ -56,7 +56,8 @@ class Chain(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         for layer in self._layers:
             if key in layer:
-                return read_value(layer[key])
+                value = layer[key]
+                return value.compute() if type(value) is Deferred else value
         raise KeyError(key)
 
     def __contains__(self, key: object) -> bool:
@@ -90,10 +91,10 @@ class LazyNames(Mapping[str, Any]):
         return self._names
 
     def __getitem__(self, key: str) -> Any:
-        return read_value(self._computed_names()[key])
+        return read_value((self._names or self._computed_names())[key])
 
     def __contains__(self, key: object) -> bool:
-        return key in self._computed_names()
+        return key in (self._names or self._computed_names())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._computed_names())

@@ -126,7 +126,7 @@ class PipelineState(msgspec.Struct, omit_defaults=True):
 
 class Pending(msgspec.Struct, omit_defaults=True):
     """An operation that a machine waits for: a ``call`` or ``delay`` of the run ``owner``, a ``chunk`` of its loop, the
-    storing of its values (``keep``), its ``deadline``, the ``load`` of a stored value, the end of the ``wait`` that is
+    storing of its values (``store``), its ``deadline``, the ``load`` of a stored value, the end of the ``wait`` that is
     the owner, or the end of a ``hold``, when a held run of a step fails.
 
     Operations of the whole machine have no owner. ``due`` is when a timer fires, in milliseconds since the epoch.
@@ -330,7 +330,8 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     next call may begin, in order. ``deferred`` are the facts that wait for stored values, in order; ``readers`` are the
     runs that wait for them, by id, and the arrivals at steps (loads.ARRIVALS). There are none until the machine
     ``has_stored`` values; ``stored_bytes`` is the total size of stored results of calls. ``waits`` are the open waits,
-    by id, the oldest first. ``circuits`` are those of tasks with a circuit breaker, by <step>/<task>.
+    by id, the oldest first. ``circuits`` are those of tasks with a circuit breaker, by <step>/<task>. While it
+    ``is_idling``, nothing begins: the shell wants the run idle.
     """
 
     phase: Literal["new", "running", "ended"] = "new"
@@ -343,7 +344,7 @@ class MachineState(msgspec.Struct, omit_defaults=True):
     ready: list[str] = []
     stop: Stop | None = None
     pause: Pause | None = None
-    holding: bool = False
+    is_idling: bool = False
     sizes: ResultSizes = msgspec.field(default_factory=ResultSizes)
     deferred: list[Deferral] = []
     readers: dict[str, dict[str, StoredRef]] = {}
@@ -354,19 +355,18 @@ class MachineState(msgspec.Struct, omit_defaults=True):
 class PlaybookState(MachineState, omit_defaults=True):
     """The state of a playbook's run.
 
-    ``inside`` has the steps of finished loops over steps, ``left`` the last results of those on the routes of items.
-    ``arrivals`` are tokens that move to a step, as
-    (step, origin). ``waiting`` maps a join to the steps whose tokens wait there; ``leads`` are those whose tokens
-    arrived at the final step. Chunks get id slots from ``first_slot`` on; ``lost_slots`` are those of chunks that ended
-    without a report. ``idle_starts`` counts the steps that started since a call ended. ``warned`` are the spans, as
-    line:col, that the log has a warning about. The result is that of ``return_step``, if it is set and has run;
-    ``given_status`` is the status that the final step gave. Large
-    values of ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store, by root and name.
-    ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of unknown size
-    (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers that were sent
-    to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to ``oldest_request``
-    count as repeated. ``used_signals`` are those of signals that ended a wait of a chunk before a reset, and that come
-    again.
+    ``loop_tallies`` are those of the steps inside finished loops, ``route_records`` the last ones of the steps on the
+    routes of items. ``arrivals`` are tokens that move to a step, as (step, origin). ``waiting`` maps a join to the
+    steps whose tokens wait there; ``final_predecessors`` are those whose tokens arrived at the final step. Chunks get
+    id slots from ``first_slot`` on; ``lost_slots`` are those of chunks that ended without a report. ``idle_starts``
+    counts the steps that started since a call ended. ``warned`` are the spans, as line:col, that the log has a warning
+    about. The result is that of ``return_step``, if it is set and has run; ``given_status`` is the status that the
+    final step gave. Large values of ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store,
+    by root and name. ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of
+    unknown size (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers
+    that were sent to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to
+    ``oldest_request`` count as repeated. ``used_signals`` are those of signals that ended a wait of a chunk before a
+    reset, and that come again.
     """
 
     playbook_id: int = 0
@@ -376,13 +376,13 @@ class PlaybookState(MachineState, omit_defaults=True):
     ctx: dict[str, Json] = {}
     vars: dict[str, Json] = {}
     records: dict[str, StepRecord] = {}
-    left: dict[str, StepRecord] = {}
-    inside: dict[str, StepTally] = {}
+    route_records: dict[str, StepRecord] = {}
+    loop_tallies: dict[str, StepTally] = {}
     runs: dict[str, StepRun] = {}
     counts: dict[str, int] = {}
     arrivals: list[tuple[str, str]] = []
     waiting: dict[str, list[str]] = {}
-    leads: list[str] = []
+    final_predecessors: list[str] = []
     failures: FailureLog = FailureLog()
     first_slot: int = 1
     lost_slots: list[int] = []
@@ -403,10 +403,10 @@ class PlaybookState(MachineState, omit_defaults=True):
 class LoopState(MachineState, omit_defaults=True):
     """The state of a chunk of a loop. Results and assigns are collected by index, large results as references under
     ``stored``; ``succeeded`` counts the successful items; ``failures`` are those of items, ``failure`` is that of the
-    loop itself. ``is_closed``: no further item may begin here. ``mistakes`` are warnings for the playbook. ``kept`` are
+    loop itself. ``is_closed``: no further item may begin here. ``warnings`` are for the playbook. ``kept`` are
     the references to the results of the chunk, once they are stored. ``cursor`` is set if rows are claimed. ``steps``
-    are those of a region, summed over the iterations so far. ``left`` has the last results of the steps on the routes
-    of items, each with the index of its iteration.
+    are those of a region, summed over the iterations so far. ``route_records`` are the last ones of the steps on the
+    routes of items, each with the index of its iteration.
     """
 
     next: int = 0
@@ -421,10 +421,10 @@ class LoopState(MachineState, omit_defaults=True):
     succeeded: int = 0
     attempts: int = 0
     steps: dict[str, StepTally] = {}
-    left: dict[str, tuple[int, StepRecord]] = {}
+    route_records: dict[str, tuple[int, StepRecord]] = {}
     retries: int = 0
     is_closed: bool = False
-    mistakes: list[ConditionWarning] = []
+    warnings: list[ConditionWarning] = []
     cursor: CursorProgress | None = None
 
 

@@ -232,8 +232,12 @@ def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, d
     still too large, only its size and beginning are there.
     """
     results: dict[str, Json] = {}
+    large = {name: size for name, outcome in outcomes.items() if (size := _size_over(outcome, VALUE_BYTES)) is not None}
     for limit in (COMBINED_BYTES, VALUE_BYTES):
-        results = {name: _or_reference(outcome, limit) for name, outcome in outcomes.items()}
+        results = {name: outcome.get("result") for name, outcome in outcomes.items()}
+        for name, size in large.items():
+            if size > limit or "stored" in outcomes[name]:
+                results[name] = _reference_to(outcomes[name], size)
         if _bytes_of(results) <= COMBINED_BYTES:
             left_out = {
                 name: {
@@ -245,15 +249,14 @@ def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, d
                 if "row" in outcome and _size_over(outcome, limit) is None
             }
             return {**results, **dict.fromkeys(left_out)}, left_out
+        if not large:
+            break
     text = msgspec.json.encode(results)[:_PREVIEW_BYTES].decode(errors="ignore")
     return {"reference": {"type": "rows", "size": _bytes_of(results), "preview": text}}, {}
 
 
-def _or_reference(outcome: Mapping[str, Any], limit: int) -> Json:
-    """Return the result, or where it is in the log if it is stored or has more than ``limit`` bytes."""
-    size = _size_over(outcome, limit)
-    if size is None:
-        return outcome.get("result")
+def _reference_to(outcome: Mapping[str, Any], size: int) -> Json:
+    """Return where a result of this size, which is left out, is in the log."""
     if "row" in outcome:
         return {"reference": {"type": "row", "event_id": str(outcome["row"]), "size": size}}
     return {"reference": {"type": "rows", "size": size}}

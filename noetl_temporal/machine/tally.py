@@ -56,6 +56,8 @@ class StepTally(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def add_tallies(tallies: Mapping[str, StepTally], more: Mapping[str, StepTally]) -> dict[str, StepTally]:
     """Return the sum of both, by step."""
+    if not tallies:
+        return dict(more)
     return {**tallies, **{name: _add_tally(tallies.get(name), tally) for name, tally in more.items()}}
 
 

@@ -1,6 +1,6 @@
 """Announces a run that has just started to the mirrors, so that they do not wait for Temporal's list of runs.
 
-The client that watches a run sends one NOTIFY for it. A mirror that misses it finds the run in the list later.
+The client that watches a run sends one NOTIFY for it. A mirror that misses it finds the run in Temporal's list later.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def listening(pool: asyncpg.Pool) -> AsyncGenerator[asyncio.Queue[Workflow
     runs = asyncio.Queue[WorkflowRun | None]()
 
     def on_notify(_connection: object, _pid: int, _channel: str, payload: object) -> None:
-        run = _run(str(payload))
+        run = _announced_run(str(payload))
         if run is not None:
             runs.put_nowait(run)
 
@@ -57,7 +57,7 @@ async def _stop_listening(connection: PoolConnectionProxy, on_notify: Any, on_lo
         await connection.remove_listener(CHANNEL, on_notify)
 
 
-def _run(payload: str) -> WorkflowRun | None:
+def _announced_run(payload: str) -> WorkflowRun | None:
     """Return the announced run; None for any other payload, as every user of the database can notify."""
     try:
         return WorkflowRun(**msgspec.json.decode(payload, type=dict[str, str]))

@@ -5,9 +5,9 @@ attempt. The rows of an attempt are, in this order:
 
     task.attempt.started   sink.started  sink.done|failed ...   task.attempt.done|failed   policy.task.evaluated
 
-all with the task's ``task.started`` event as their parent. ``meta.retry.parent_event_id`` links an attempt to the
-first one, and a page to the page before; the legacy view shows that as the parent. A call that only stores what pages
-collected is not an attempt of the tool: only its sinks have rows.
+The parent of each is the task's ``task.started`` event. ``meta.retry.parent_event_id`` links an attempt to the first
+one, and a page to the page before; the legacy view shows that as the parent. A call that only stores the items that
+pages collected is not an attempt of the tool: only its sinks have rows.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ _SINK_FIELDS = ("kind", "key", "table", "rows", "duplicate", "warning")
 def write_attempts(
     writer: RowWriter, call: Call, times: ActivityTimes, records: list[dict[str, Json]], outcome: Json
 ) -> None:
-    """Write the rows of a call that ended. ``outcome`` is that of the last attempt: None or a Reference if it is stored
-    elsewhere."""
+    """Write the rows of a call that ended. ``outcome`` is that of the last attempt; None if it is not known, a
+    Reference if it is stored elsewhere.
+    """
     pages = writer.state.pages
     page = pages.pop(call.sequence, Page())
     previous = page.row
@@ -191,7 +192,7 @@ class _Attempt:
     # ---- meta -----------------------------------------------------------------------------------------------------
 
     def _retry_at_start(self) -> dict[str, Json]:
-        """Return the ``retry`` of the seed's worker-side metadata, as far as it is known at the start of an attempt."""
+        """Return ``meta.retry`` of the start of an attempt (the worker's metadata in the loop-and-retry design)."""
         rule = self.call.repeating_rule(self.record.get("rule"))
         fields: dict[str, Json] = {
             "has_config": bool(rule),
@@ -204,13 +205,15 @@ class _Attempt:
         return {name: value for name, value in fields.items() if value is not None}
 
     def _retry_at_end(self) -> dict[str, Json]:
-        """Return the ``retry`` once the attempt has ended."""
+        """Return ``meta.retry`` of the end of an attempt."""
         do = self.record.get("do")
-        follows = (do in REPEATS and not self.record.get("exhausted")) or not self.is_last
-        return {**self._retry_at_start(), "will_retry": follows, **(self._backoff() if do == "retry" else {})}
+        will_retry = (do in REPEATS and not self.record.get("exhausted")) or not self.is_last
+        return {**self._retry_at_start(), "will_retry": will_retry, **(self._backoff() if do == "retry" else {})}
 
     def _next_attempt(self) -> dict[str, Json]:
-        """Return the ``retry`` of the seed's queued job: the next attempt or page."""
+        """Return ``meta.retry`` of a decision to repeat: the next attempt or page (the queued job of the loop-and-retry
+        design).
+        """
         rule = self.call.rule(self.record.get("rule"))
         is_page = self.record["do"] == "again"
         fields: dict[str, Json] = {
@@ -240,7 +243,9 @@ class _Attempt:
 
 
 def _duration(start: int, end: int, at: int) -> float:
-    """Return the duration, 0 if a clock was set back. ``at`` is the row's time: nothing began before 1970."""
+    """Return the duration in seconds, 0 if a clock was set back. At most ``at``, the row's time, as nothing began
+    before 1970.
+    """
     return min(max(0, end - start), at) / 1000
 
 

@@ -34,7 +34,7 @@ class ActivityTimes(msgspec.Struct, frozen=True):
 
 
 class Call:
-    """A ToolCall, and what all rows that derive from it share. ``state`` is that of the run that made it."""
+    """A ToolCall, with the fields that all its rows share. ``state`` is that of the run that made the call."""
 
     def __init__(self, call: dict[str, Json], state: RunState) -> None:
         self.json = call
@@ -50,18 +50,18 @@ class Call:
 
     @property
     def sequence(self) -> str:
-        """The id that the pages of one task share: that of the call without its count of executions."""
+        """The id that the pages of one task share: that of the call without the number at its end."""
         return str(self.json["id"]).rpartition(":")[0]
 
     @property
     def _step_run(self) -> str:
-        """The run of the step. Calls of a loop over tasks begin with the index of their item instead."""
+        """The id of the step run. The ids of calls in a loop over tasks begin with the index of the item instead."""
         run = self.sequence.removesuffix(f":{self.task}")
         return run if "#" in run else self._loop_run
 
     def meta(self) -> dict[str, Json]:
-        """Return the correlation ids of the machine's events of the task. In a loop within a loop, whose items run in
-        the same workflow, only those events have the iteration.
+        """Return the ids that correlate the rows with the machine's events of the task. In a nested loop, whose items
+        run in the workflow of the outer one, only those events have the iteration.
         """
         fields: dict[str, Json] = {"step": self.json["step"], "task_run_id": self.json["id"]}
         if names := _credentials_in(self.json.get("auth")):

@@ -28,9 +28,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CallPause(NamedTuple):
-    """A call that is paused since ``at``, by whom and why; ``place`` are the columns of its attempts."""
+    """The pause of a call, with the ``columns`` that all attempts of the call share."""
 
-    place: dict[str, Json]
+    columns: dict[str, Json]
     at: datetime
     by: str
     reason: str
@@ -56,9 +56,9 @@ async def write_pauses(
         return
     await connection.fetchrow(sql.query("lock_execution"), execution_id)
     for pause in pauses:
-        id_ = await _free_id(connection, execution_id, pause.at, pause.place["task_event_id"])
-        facts = to_json({**pause.place, "by": pause.by, "reason": pause.reason})
-        values = pause.place["call_id"], pause.at, execution_id, id_, facts
+        id_ = await _free_id(connection, execution_id, pause.at, pause.columns["task_event_id"])
+        facts = to_json({**pause.columns, "by": pause.by, "reason": pause.reason})
+        values = pause.columns["call_id"], pause.at, execution_id, id_, facts
         await _write(connection, run, await connection.fetch(sql.query("add_call_pause"), *run[:3], *values))
     for record in ended_pauses:
         id_ = await _free_id(connection, execution_id, seen_at, record["paused_event_id"])
@@ -74,14 +74,14 @@ async def restore_pauses(connection: Connection) -> None:
 
 
 async def _free_id(connection: Connection, execution_id: int, at: datetime, above: int) -> int:
-    """Return the id of a row of this time, above its parent; the execution is locked."""
+    """Return a free id for a row with this time, above the id of its parent. The execution must be locked."""
     ms = max(_milliseconds(at), millisecond_of(above))
     first = IdClock(ms).next(ms, OBSERVED_SLOT, DERIVED)
     return int(await connection.fetchval(sql.query("free_call_pause_id"), execution_id, first, first + DERIVED - 1))
 
 
 async def _write(connection: Connection, run: WorkflowRun, records: Sequence[asyncpg.Record]) -> None:
-    """Write the rows of pauses. Each pause is a stream of its own, as the rows of a stream must be stored in order."""
+    """Write the rows of pauses. Each pause has its own stream, because the rows of a stream must be stored in order."""
     for record in records:
         stream = run._replace(run_id=f"{run.run_id}/pauses/{record['paused_event_id']}")
         await add_events(connection, stream, _rows(run, record))

@@ -25,8 +25,7 @@ _Part = TypeVar("_Part", bound=Message)
 
 
 async def decrypt_event(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
-    """Return the event with its values decrypted, and the texts of its failures where Temporal has them without
-    encryption.
+    """Return the event with its values decrypted, and the decrypted texts of its failures in their usual fields.
 
     Raises DecryptionError for a value. A failure whose text cannot be decrypted gets a message that says so: a worker
     that lacks a key may have encrypted it with another.

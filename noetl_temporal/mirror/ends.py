@@ -1,7 +1,7 @@
-"""Write the last rows of a run that was ended from outside: all that it had started ends with it, innermost first.
+"""Writes the last rows of a run that was ended from outside: all that it had started ends with it, innermost first.
 
 A workflow that ends normally has all ends in its trail. One that is terminated, times out or fails has none, so these
-rows are derived. A task gets only ``task.cancelled``: the server had the records of its attempts, and they are lost.
+rows are derived. A task gets only ``task.cancelled``: the records of its attempts were at the server and are lost.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ __all__ = ["write_ends"]
 
 _WORKFLOW, _PLAYBOOK = "workflow.started", "playbook.started"
 _END_TYPES = {"incident.opened": "incident.resolved"}
-"""The types of ends that are not called ``.cancelled``, by the type of the start."""
+"""The types of ends that do not have the suffix ``.cancelled``, by the type of the start."""
 
 _FINAL_EVENT_TYPES = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
-"""Status of the run -> its last event; for any other status ``playbook.cancelled``."""
+"""The type of the last event by the status of the run; ``playbook.cancelled`` for any other status."""
 
 
 def write_ends(writer: RowWriter, status: str, error: str | None) -> None:

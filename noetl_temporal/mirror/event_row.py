@@ -24,19 +24,21 @@ from noetl_temporal.mirror.sanitise import LARGE, sanitise
 
 __all__ = ["ROW", "EventRow", "RowWriter", "iso"]
 
-_MESSAGE = 500
+_MESSAGE_CHARACTERS = 500
+"""The longest message of an error in ``meta``; the column ``error`` has the whole."""
+
 ROW = "row"
 """The type of a reference to another row, whose result this row has as well (results.py)."""
 
 _CORRELATION = ("step", "step_run_id", "task_run_id", "loop_id", "iteration", "iteration_id", "page")
-"""Keys in the meta of a start that its end repeats."""
+"""The keys in the meta of a row with the status STARTED that the row of its end repeats."""
 
 
 class EventRow(msgspec.Struct, frozen=True):
     """The columns of noetl.event that are derived from a run's history alone; the store adds those of its execution.
 
-    ``at`` in milliseconds since the Unix epoch, ``duration`` in seconds. ``position`` is the history event and
-    ``ordinal`` the row's place among those that derive from it.
+    ``at`` is in milliseconds since the Unix epoch, ``duration`` in seconds. ``position`` is the id of the history
+    event, ``ordinal`` the row's number among those derived from that event.
     """
 
     execution_id: int
@@ -170,16 +172,16 @@ def _execution_meta(at: int, status: str, duration: float | None) -> dict[str, J
 
 
 def _error_meta(at: int, error: str, trace: str | None, meta: dict[str, Json]) -> dict[str, Json]:
-    return {**meta, "message": error[:_MESSAGE], "has_stack_trace": bool(trace), "failed_at": iso(at)}
+    return {**meta, "message": error[:_MESSAGE_CHARACTERS], "has_stack_trace": bool(trace), "failed_at": iso(at)}
 
 
 def _result(status: str, event_id: int, result: Json, left_out: dict[str, Json]) -> dict[str, Json] | None:
     """Return the result in the shape that the CHECK of the table requires: a result that is not a mapping is wrapped. A
-    large one has a preview; the whole is in the event of Temporal's history that meta.temporal of the row ``event_id``
-    names.
+    large result is replaced by a preview; the event of Temporal's history to which meta.temporal of the row
+    ``event_id`` refers has the whole.
 
-    ``left_out`` is what the interpreter did not repeat: another row has the result, or other rows have its parts.
-    results.py fills in what these rows have, and removes ``parts``.
+    ``left_out`` refers to the rows that have the result, or parts of it, which history does not repeat. results.py
+    fills in the results of these rows, and removes ``parts``.
     """
     if "results" in left_out:
         return {"status": status, "context": result, "parts": left_out["results"]}

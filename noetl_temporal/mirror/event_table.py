@@ -26,9 +26,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ConflictError(Exception):
-    """Two rows of the log have the same id, a place in history has given two rows, or history differs from what is
-    stored.
-    """
+    """Different rows have the same id or the same event of history, or history differs from what is stored."""
 
 
 class UnknownExecutionError(Exception):
@@ -36,7 +34,7 @@ class UnknownExecutionError(Exception):
 
 
 async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[EventRow]) -> None:
-    """Store rows of one execution and bring the execution's own row up to date.
+    """Store rows of one execution and update the row of the execution.
 
     Raises ConflictError, UnknownExecutionError, asyncpg's errors.
     """
@@ -63,14 +61,16 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
 
 
 async def project(connection: Connection, execution_id: int) -> None:
-    """Bring an execution's own row, if there is one, up to date after a change that no event reports."""
+    """Update the row of an execution, if there is one, after a change that no event reports."""
     record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is not None:
-        await connection.execute(sql.query("project"), execution_id, record["taken"], False)
+        await connection.execute(sql.query("project"), execution_id, record["last_position"], False)
 
 
 async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:
-    """Compare rows with the stored ones. A separate statement, so that it sees what others have just committed."""
+    """Raise ConflictError if stored rows differ. The query is a separate statement, so that it sees rows that other
+    transactions have just committed.
+    """
     ids = [row.event_id for row in rows]
     records = await connection.fetch(sql.query("checksums"), rows[0].execution_id, ids)
     records_by_id = {record["event_id"]: record for record in records}
@@ -89,7 +89,7 @@ async def _lock_execution(connection: Connection, execution_id: int) -> tuple[in
     record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is None:
         raise UnknownExecutionError(f"execution {execution_id}: {UnknownExecutionError.__doc__}")
-    return record["catalog_id"], record["parent_execution_id"], record["taken"]
+    return record["catalog_id"], record["parent_execution_id"], record["last_position"]
 
 
 def _columns(row: EventRow, checksum: str) -> tuple[Json, ...]:

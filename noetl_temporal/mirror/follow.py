@@ -37,8 +37,10 @@ MAX_POLLS = 200
 
 LONG_POLL = timedelta(seconds=30)
 BRIEF_POLL = timedelta(seconds=1)
+"""How long a poll waits for new events, without and with other runs that wait for a slot."""
+
 CHILDREN_SECONDS = 5.0
-"""How long the end of a run is held back for loops and called playbooks whose history cannot be read now."""
+"""The longest wait of a run's last events for its loops and called playbooks, whose history may be unreadable."""
 
 RETRY_DELAYS = (0.02, 0.1, 0.5, 2.0, 5.0)
 """Seconds between retries while the server or the database is unavailable; the last one repeats."""
@@ -78,7 +80,7 @@ class Polls:
 
 
 class Page(NamedTuple):
-    """A whole batch as the server committed it. ``token`` asks for what follows; None at the end of a closed run."""
+    """A whole batch as the server committed it. ``token`` is that of the next page; None at the end of a closed run."""
 
     events: list[HistoryEvent]
     token: bytes | None
@@ -166,14 +168,16 @@ class Follower:
 
 
 class _Children:
-    """The children of a run: those ``tasks``, and the ids of those that have ``ended_run_ids``."""
+    """The tasks that follow the children of a run, and the run ids of the children that have ended."""
 
     def __init__(self) -> None:
         self.tasks: dict[WorkflowRun, asyncio.Task[None]] = {}
         self.ended_run_ids: set[str] = set()
 
     def awaited_tasks(self) -> list[asyncio.Task[None]]:
-        """Return the children that a run waits for. A playbook may outlive its caller, a loop does not."""
+        """Return the tasks that the run's last events wait for: those of loops, and of called playbooks that have
+        ended. A called playbook may outlive its caller.
+        """
         followers = self.tasks.items()
         return [
             task for link, task in followers if link.workflow_type == LOOP_WORKFLOW or link.run_id in self.ended_run_ids
@@ -181,7 +185,7 @@ class _Children:
 
 
 async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work despite a cancel, which would leave a connection open that is being made."""
+    """Finish the work even if this task is cancelled: a cancelled connection attempt would leave a connection open."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -1,9 +1,9 @@
 """The rows of a frame: items of a loop that ran in one activity (noetl_temporal/frames).
 
 The activity's result has the key of the frame's last segment in the payload store. ``with_entries`` replaces the key by
-the entries of all segments, so that the fold does not do I/O; ``write_frame`` writes the same rows as for the history
-of a workflow. If a frame ends without a result, because it was cancelled while no worker had it, its items are missing
-in the log.
+the entries of all segments, so that the fold does no I/O; ``write_frame`` writes the same rows as for the history of a
+workflow. If a frame ends without a result, because it was cancelled while no worker ran it, its items are missing in
+the log.
 
 A frame has an id slot and a clock like the workflow of a loop, so its rows are written with a state of their own.
 """

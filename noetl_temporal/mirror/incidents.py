@@ -42,7 +42,7 @@ _CAUSES = {
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_NON_DETERMINISTIC_ERROR: "nondeterminism",
     _Cause.WORKFLOW_TASK_FAILED_CAUSE_EXTERNAL_STORAGE_FAILURE: "storage",
 }
-_NO_VALUE = {LookupError.__name__}
+_MISSING_VALUE = LookupError.__name__
 """The error of the payload store for a missing value."""
 
 _STORE_UNAVAILABLE = "StoreUnavailableError"
@@ -52,11 +52,13 @@ _MISSING_KEY = "DecryptionError"
 """The error of a worker that lacks an encryption key."""
 
 _NOT_STORED = "Failed encoding completion"
-"""The beginning of the SDK's message if the commands of a workflow cannot be sent. Only large values still have to be
-stored then; the SDK gives neither the error's type nor its trace."""
+"""The beginning of the SDK's message if the commands of a workflow cannot be encoded. The only step that can fail is
+the storing of large values; the SDK gives neither the error's type nor its trace.
+"""
 
 _STORAGE = re.compile(r"temporalio[/\\]converter[/\\]_extstore\.py")
-"""A line of the trace of an error that a storage driver raised: Temporal has a cause for it and does not use it."""
+"""A line in the trace of an error that a storage driver raised. Temporal has a cause for such errors, but does not set
+it."""
 
 
 def on_task_scheduled(writer: RowWriter) -> None:
@@ -65,7 +67,7 @@ def on_task_scheduled(writer: RowWriter) -> None:
 
 
 def on_task_started(writer: RowWriter) -> None:
-    """Record the time of the task, which is that of the events that the machine writes in it."""
+    """Record the time of the task: the events that the machine writes in it have that time."""
     writer.state.task_began = writer.at
 
 
@@ -88,7 +90,7 @@ def on_task_completed(writer: RowWriter) -> None:
 
 
 def on_task_failed(writer: RowWriter) -> None:
-    """Open an incident unless the server failed the task for reasons of its own."""
+    """Open an incident, unless the server itself failed the task (NO_INCIDENT)."""
     attributes = writer.event.workflow_task_failed_event_attributes
     writer.state.timeouts = 0
     if attributes.cause not in NO_INCIDENT:
@@ -102,11 +104,11 @@ def on_task_timed_out(writer: RowWriter) -> None:
     state.timeouts += 1
     if state.timeouts >= 2:
         kind = writer.event.workflow_task_timed_out_event_attributes.timeout_type
-        verb = "taken" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finished"
+        verb = "start" if kind == TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START else "finish"
         _open_incident(
             writer,
             "timeout",
-            f"no worker has {verb} the workflow task in its time, {state.timeouts} times in a row",
+            f"no worker could {verb} the workflow task in time, {state.timeouts} times in a row",
             "",
         )
 
@@ -129,7 +131,7 @@ def cause_of(attributes: WorkflowTaskFailedEventAttributes) -> str:
     if _STORE_UNAVAILABLE in _error_types(failure) or failure.message.startswith(_NOT_STORED):
         return "storage"
     if _is_from_storage(failure):
-        return "missing_value" if _error_types(failure) & _NO_VALUE else "storage"
+        return "missing_value" if _MISSING_VALUE in _error_types(failure) else "storage"
     name = _Cause.Name(cause) if cause in _Cause.values() else f"cause {cause}"
     return _CAUSES.get(cause) or name.removeprefix("WORKFLOW_TASK_FAILED_CAUSE_").lower()
 

@@ -1,4 +1,4 @@
-"""Which payloads Temporal may still need, according to the server.
+"""Finds the payloads that Temporal may still need, by asking the server.
 
 An execution keeps its payloads while the server has any run of it: the run is open, or within the retention, where it
 can be shown and reset. Payloads that a schedule refers to are kept as well.
@@ -30,11 +30,14 @@ from noetl_temporal.visibility import NOETL_WORKFLOWS
 __all__ = ["BlockingRun", "Needed", "find_needed", "retention"]
 
 _BATCH = 1000
-_DESCRIBED = 20
-"""Runs that are described at the same time."""
+"""The number of runs that are looked up at once."""
+
+_CONCURRENT_REQUESTS = 20
+"""The number of runs that are described at the same time."""
 
 _MARGIN = timedelta(days=1)
-"""A client stores a run's graph before it starts the run, and clocks differ."""
+"""How long before the start of a run its payloads may have been stored: a client stores the graph first, and clocks
+differ."""
 
 
 class BlockingRun(msgspec.Struct, frozen=True, order=True):
@@ -57,7 +60,7 @@ class Needed(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """The number of events of a run that the mirror has read, whether all are read, and the time of the first."""
+    """The number of events of a run that the mirror has read, whether it has read all, and the time of the first."""
 
     position: int = 0
     is_read: bool = False
@@ -80,8 +83,8 @@ async def find_needed(client: Client, connection: Connection, cutoff: datetime) 
     async for runs in _batches(client):
         executions |= await _executions(client, connection, runs)
         progress = await _progress(client, connection, runs)
-        for start in range(0, len(runs), _DESCRIBED):
-            batch = runs[start : start + _DESCRIBED]
+        for start in range(0, len(runs), _CONCURRENT_REQUESTS):
+            batch = runs[start : start + _CONCURRENT_REQUESTS]
             checks = (_blocking_run(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in batch)
             blocking += [blocking_run for blocking_run in await asyncio.gather(*checks) if blocking_run is not None]
     return Needed(executions, await _keys_of_schedules(client), min(blocking, default=None))
@@ -110,7 +113,7 @@ async def _executions(client: Client, connection: Connection, runs: Sequence[Wor
 async def _progress(client: Client, connection: Connection, runs: Sequence[WorkflowExecution]) -> dict[str, _Progress]:
     """Return the progress of the runs that the mirror knows, by run id."""
     columns = [run.id for run in runs], [run.run_id for run in runs]
-    records = await connection.fetch(sql.query("how_far"), client.namespace, *columns)
+    records = await connection.fetch(sql.query("runs_progress"), client.namespace, *columns)
     return {record["run_id"]: _Progress(*record[1:]) for record in records}
 
 
@@ -124,12 +127,12 @@ async def _blocking_run(
 async def _stored_since(
     client: Client, run: WorkflowExecution, progress: _Progress, cutoff: datetime
 ) -> datetime | None:
-    """Return when the oldest payloads were stored that have no owner and may belong to the run; None if not before
-    ``cutoff``.
+    """Return the earliest time at which payloads without an owner may have been stored for the run; None if that is not
+    before ``cutoff``.
 
-    The mirror reads the run's input with its first event, so the other payloads that it may own were stored later. A
-    run that a reset created has the first event of its base: the server gives it a later start, but its history refers
-    to payloads stored before the reset.
+    Payloads of the run's input get an owner when the mirror reads its first event; all others were stored later. A run
+    that a reset created has the first event of its base: the server gives it a later start, but its history refers to
+    payloads stored before the reset.
     """
     if progress.is_read or (progress.start_time is not None and progress.start_time >= cutoff):
         return None
@@ -146,7 +149,7 @@ async def _stored_since(
 
 
 def _is_idle(description: WorkflowExecutionDescription, position: int) -> bool:
-    """Whether the run is open, waits only for timers, signals and children, and its history has been read so far."""
+    """Whether the run is open, waits only for timers, signals and children, and its whole history has been read."""
     raw = description.raw_description
     is_open = description.close_time is None
     is_waiting = not raw.pending_activities and not raw.HasField("pending_workflow_task")

@@ -1,4 +1,4 @@
-"""Where a run comes from, kept in noetl.cursor for ``noetl.superseded_events`` (dev/decisions/0038).
+"""Stores the origin of a run in noetl.cursor, for ``noetl.superseded_events`` (dev/decisions/0038).
 
 A run begins by itself, by an event of its parent, as the continuation of another run, or by a reset. A reset copies the
 events of the base run before a point, so the first event is that of the base; the event at that point names both runs.
@@ -35,7 +35,7 @@ async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[
     """
     chunks = [link for link in links if link.workflow_type == LOOP_WORKFLOW and link.workflow_id != run.workflow_id]
     if chunks:
-        columns = [[chunk[place] for chunk in chunks] for place in range(3)]
+        columns = map(list, zip(*(chunk[:3] for chunk in chunks), strict=True))
         await connection.execute(sql.query("note_parent"), run.run_id, *columns)
 
 

@@ -68,4 +68,4 @@ async def store_owner(connection: Connection, execution_id: int, events: Iterabl
     """Store the execution as the owner of the payloads that its events refer to."""
     keys = set[str]().union(*map(payload_keys, events))
     if keys:
-        await connection.execute(sql.query("own"), execution_id, sorted(keys))
+        await connection.execute(sql.query("add_owner"), execution_id, sorted(keys))

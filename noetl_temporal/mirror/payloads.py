@@ -1,9 +1,9 @@
 """The values inside history events.
 
-Values travel as payloads, ``json/plain`` or a packed trail unless someone configured a codec or external storage.
-``with_plain_values`` turns those others into ``json/plain`` with the client's data converter, so that the fold does no
-I/O. What is encrypted has been decrypted before (decryption.py). noetl.history keeps the event as the server has it; a
-reference whose storage is not configured stays a reference (``value``).
+Values are payloads: ``json/plain`` or packed trails, unless a codec or external storage is configured.
+``with_plain_values`` converts all others to ``json/plain`` with the client's data converter, so that the fold does no
+I/O. Encrypted values have been decrypted before (decryption.py). noetl.history has the event as the server has it. A
+reference to storage that is not configured stays a reference (``value``).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 
 def trail_of(value: Json) -> list[Json]:
-    """Return the events of a packed trail, as Postgres can store them; none of one in storage that cannot be read."""
+    """Return the events of a packed trail, as Postgres can store them; none if it is in storage that cannot be read."""
     mapping = as_mapping(value)
     return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
@@ -128,7 +128,7 @@ def trail_in_marker(details: Mapping[str, Payloads]) -> Sequence[Payload]:
 
 
 def _result_of(details: Mapping[str, Payloads], *activities: str) -> Sequence[Payload]:
-    """Return the result in the details of a marker if it is of one of these local activities; else empty."""
+    """Return the result in the details of a marker of one of these local activities; empty for other markers."""
     mapping = as_mapping(first_value(details["data"].payloads)) if "data" in details else None
     is_of_activity = mapping is not None and mapping.get("activity_type") in activities
     return details["result"].payloads if is_of_activity and "result" in details else ()
@@ -150,7 +150,7 @@ async def with_plain_values(event: HistoryEvent, converter: DataConverter) -> Hi
 
 
 def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
-    """Whether the converter must read it: a reference to its storage, or a value that is not JSON if it has a codec."""
+    """Whether the converter must read the payload: it refers to the converter's storage, or is encoded by its codec."""
     if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
     is_readable = is_packed(payload) or payload.metadata.get("encoding") in (_PLAIN, b"binary/null")
@@ -165,7 +165,7 @@ def _payloads_to_read(event: HistoryEvent) -> Iterator[Payload]:
     attributes = getattr(event, kind)
     present = {field.name for field, _ in attributes.ListFields()}
     if kind.startswith("start_child"):
-        present.discard("input")  # is in the child's own history, and may be large
+        present.discard("input")  # may be large, and the child's own history has it
     for name in present & {"input", "result", "details"}:
         field_value = getattr(attributes, name)
         yield from (

@@ -1,4 +1,4 @@
-"""How often the event log is queried for new rows: often while rows arrive, rarely while none do.
+"""The interval between queries of the event log for new rows: short while rows arrive, longer while none do.
 
 A poll is one query. Postgres could announce rows itself (NOTIFY), but then every transaction of the mirror would take a
 lock that all of them share, although few runs are being watched.
@@ -14,7 +14,7 @@ __all__ = ["GROWTH", "QUICK_SECONDS", "SLOW_SECONDS", "PollInterval"]
 QUICK_SECONDS = 0.03
 SLOW_SECONDS = 0.2
 GROWTH = 1.25
-"""Factor by which the interval grows when a poll finds no rows: to the longest in nine polls, or about a second."""
+"""The factor by which the interval grows when a poll finds no rows. It is longest after nine polls, about a second."""
 
 
 class PollInterval:
@@ -25,7 +25,7 @@ class PollInterval:
         self._was_reset = asyncio.Event()
 
     async def wait(self, *, found_rows: bool) -> None:
-        """Sleep until the next poll is due; ``found_rows`` says whether the last poll returned any."""
+        """Sleep until the next poll is due. ``found_rows`` is whether the last poll found any."""
         self._seconds = QUICK_SECONDS if found_rows else min(self._seconds * GROWTH, SLOW_SECONDS)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._was_reset.wait(), self._seconds)

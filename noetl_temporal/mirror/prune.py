@@ -7,9 +7,9 @@
 A prune that is interrupted is completed by the next one.
 
 Row locks prevent the removal of a payload that is being stored or owned at the same time. Storing an existing payload
-updates its row (payload_store.py), and becoming its owner locks the row (``own`` in pruning.sql). A prune locks a batch
-of rows, skips those that are locked already, and checks the locked ones again: until it commits, they cannot be updated
-or owned.
+updates its row (payload_store.py), and becoming its owner locks the row (``add_owner`` in pruning.sql). A prune locks a
+batch of rows, skips those that are locked already, and checks the locked ones again: until it commits, they cannot be
+updated or owned.
 """
 
 from __future__ import annotations
@@ -43,15 +43,16 @@ GRACE = timedelta(days=1)
 
 EXECUTIONS = 500
 PAYLOADS = 500
-"""Per transaction."""
+"""The number of executions that are released, and of payloads that are deleted, in one transaction."""
 
 
 class PruneResult(msgspec.Struct, frozen=True):
-    """What was removed, or would be: ``payloads`` with ``bytes`` in total, of ``executions`` that ended ``before``.
+    """What was removed, or would be removed: ``payloads`` with ``bytes`` in total, of ``executions`` that ended
+    ``before``.
 
-    ``retained`` counts the executions that also ended ``before``, but are kept because Temporal still has them.
-    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept. ``log_rows`` counts the
-    removed rows of noetl.log.
+    ``retained`` is the number of executions that ended ``before`` and keep their payloads, as Temporal still has them.
+    ``blocked_by`` is the run, if any, because of which payloads that are old enough are kept. ``log_rows`` is the
+    number of removed rows of noetl.log.
     """
 
     before: datetime
@@ -170,7 +171,7 @@ async def _release(connection: Connection, executions: Sequence[int]) -> None:
     """Remove the executions from the owners, and freeze their rows."""
     for start in range(0, len(executions), EXECUTIONS):
         async with connection.transaction():
-            await connection.execute(sql.query("join_cursors"))
+            await connection.execute(sql.query("lock_out_rebuild"))
             await connection.execute(sql.query("release"), executions[start : start + EXECUTIONS])
 
 

@@ -76,8 +76,9 @@ def split_final(
     """Return the events that are final, and those that become final only when another event follows.
 
     ``pending`` is the second list of the previous call. While a workflow task is retried, the server appends its
-    WORKFLOW_TASK_SCHEDULED and STARTED to the response, but writes them to history only when the task completes: events
-    that occur before then get their ids. They look like other events, so a task at the end of a response stays pending.
+    WORKFLOW_TASK_SCHEDULED and STARTED to the response, but writes them to history only when the task completes. Events
+    that occur in between get their ids. They cannot be told from final ones, so a task at the end of a response stays
+    pending.
     """
     if events:
         pending = [event for event in pending if event.event_id < events[0].event_id]
@@ -117,7 +118,7 @@ def is_reset(event: HistoryEvent) -> bool:
 
 
 def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
-    """Return runs of this project that the events mention: children, and the run that continues this one."""
+    """Return the runs of playbooks and loops that the events mention: children, and the run that continues this one."""
     run_links = [link for event in events for link in _links(run, event)]
     return [link for link in run_links if link.workflow_type in (PLAYBOOK_WORKFLOW, LOOP_WORKFLOW)]
 

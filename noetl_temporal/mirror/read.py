@@ -48,7 +48,7 @@ RESUMED = "playbook.resumed"
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A row of noetl.event. ``duration`` in seconds, ``event_time`` when it happened."""
+    """A row of noetl.event. ``duration`` is in seconds, ``event_time`` is when it happened."""
 
     execution_id: int
     event_id: int
@@ -68,21 +68,21 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class LoggedEvent(NamedTuple):
-    """``is_superseded`` if a reset superseded it."""
+    """An event, and whether a reset superseded it."""
 
     event: Event
     is_superseded: bool
 
 
 class LogPosition(NamedTuple):
-    """A place in the log of an execution: after this row, in the order the rows happened."""
+    """A position in the log of an execution, after a row, in the order the rows happened."""
 
     event_time: datetime = datetime(1, 1, 1, tzinfo=UTC)
     event_id: int = 0
 
     @classmethod
     def after(cls, event: Event) -> LogPosition:
-        """The place after this row."""
+        """Return the position after this row."""
         return cls(event.event_time, event.event_id)
 
 
@@ -96,7 +96,7 @@ class EventWidths(NamedTuple):
 
 
 class EventCounts(NamedTuple):
-    """``events`` of an execution, and how many of them resets ``superseded``."""
+    """The number of events of an execution, and of those that resets superseded."""
 
     events: int
     superseded: int
@@ -129,10 +129,12 @@ class CalledRun(msgspec.Struct, frozen=True):
 
 
 class StepSummary(msgspec.Struct, frozen=True):
-    """A step over all its runs. ``status`` is PAUSED while one is held, STARTED while one runs, else that of the last.
-    ``duration_seconds`` is the sum of the runs that have ended; where they overlap, at most the time that passed.
-    A step is ``reused`` if only an earlier run has run it, and ``is_waiting`` if it waits for a time, a signal or a
-    person.
+    """A summary of all runs of a step.
+
+    ``status`` is PAUSED while a step run is held, STARTED while one runs, else that of the last.
+    ``duration_seconds`` is the sum over the step runs that have ended, but at most the time between the first start
+    and the last end. A step is ``reused`` if a rerun has its result from an earlier run and did not run it, and
+    ``is_waiting`` if it waits for a time, a signal or a person.
     """
 
     step: str
@@ -152,7 +154,7 @@ class StepSummary(msgspec.Struct, frozen=True):
 
 
 class ReadProblem(msgspec.Struct, frozen=True):
-    """A run whose history cannot be read, and since when."""
+    """Why a run's history cannot be read, and since when."""
 
     namespace: str
     workflow_id: str
@@ -162,7 +164,7 @@ class ReadProblem(msgspec.Struct, frozen=True):
 
 
 class ReadProgress(msgspec.Struct, frozen=True):
-    """How far a run and its loops have been read: to their end, or as far as they can be."""
+    """Whether a run and its loops have been read to their end, and the problems that prevent it."""
 
     is_complete: bool
     problems: list[ReadProblem]
@@ -192,21 +194,21 @@ async def events_of(
     return [_event(record) for record in await database.fetch(sql.query("events"), execution_id, after, limit)]
 
 
-async def events_after(database: Database, execution_id: int, place: LogPosition, limit: int) -> list[LoggedEvent]:
-    """Return the next events after a place, in the order they happened."""
-    records = await database.fetch(sql.query("events_by_time"), execution_id, *place, limit)
+async def events_after(database: Database, execution_id: int, position: LogPosition, limit: int) -> list[LoggedEvent]:
+    """Return the next events after a position, in the order they happened."""
+    records = await database.fetch(sql.query("events_by_time"), execution_id, *position, limit)
     return [LoggedEvent(_event(record), record["superseded"]) for record in records]
 
 
 async def position_before_last(database: Database, execution_id: int, count: int) -> LogPosition:
-    """Return the place before the last ``count`` events; that before all where there are fewer."""
-    record = await database.fetchrow(sql.query("place_from_end"), execution_id, count - 1)
+    """Return the position before the last ``count`` events, or the start of the log if there are fewer."""
+    record = await database.fetchrow(sql.query("position_before_last"), execution_id, count - 1)
     return LogPosition() if record is None else LogPosition(*record)
 
 
-async def event_widths(database: Database, execution_id: int, place: LogPosition) -> EventWidths:
-    """Return the widths of the columns for the events after ``place``."""
-    record = await database.fetchrow(sql.query("event_widths"), execution_id, *place)
+async def event_widths(database: Database, execution_id: int, position: LogPosition) -> EventWidths:
+    """Return the widths of the columns for the events after ``position``."""
+    record = await database.fetchrow(sql.query("event_widths"), execution_id, *position)
     return EventWidths(*(width or 0 for width in record or (0, 0, 0, 0)))
 
 
@@ -256,12 +258,12 @@ async def read_progress(database: Database, namespace: str, workflow_id: str, ru
 
 
 class EventTail:
-    """The events of one execution as they are stored, each once.
+    """Reads the events of one execution as they are stored, each once.
 
-    An event may be stored after one that happened later, as the attempts of a call are known when the call has ended.
-    So a tail reads by ``position``, which rises in the order of storing. Events that a crash of Postgres undid are
-    stored again: they are recognised by their ``stream_version``, which rises within a stream. ``has_ended`` once it
-    has read the last event.
+    An event may be stored after one that happened later: the attempts of a call are stored when the call has ended. So
+    a tail reads by ``position``, which rises in the order of storing. Events that a crash of Postgres undid are stored
+    again: they are recognised by their ``stream_version``, which rises within a stream. ``has_ended`` is set once the
+    last event has been read.
     """
 
     def __init__(self, execution_id: int) -> None:

@@ -14,6 +14,7 @@ from noetl_temporal.mirror.store import Connection, Store, open_store
 __all__ = ["RebuildResult", "rebuild"]
 
 BATCH = 1000
+"""The number of history events that are read at a time."""
 
 
 class RebuildResult(NamedTuple):
@@ -24,19 +25,19 @@ class RebuildResult(NamedTuple):
 
 
 async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) -> RebuildResult:
-    """Replace noetl.event and noetl.execution in one transaction by the rows that this version derives.
+    """Replace the rows of noetl.event and noetl.execution by those that this version derives, in one transaction.
 
-    The rows of pruned executions are kept, and so are the catalog and its ids. The mirror stops meanwhile.
+    The rows of pruned executions are kept, and so are the catalog and its ids. Mirrors wait for the end.
     ``converter`` reads payloads in external storage.
     """
     async with open_store(dsn, converter) as store, store.pool.acquire() as connection, connection.transaction():
-        await connection.execute(sql.query("hold_cursors"))
-        await connection.execute(sql.query("forget_events"))
+        await connection.execute(sql.query("lock_all_cursors"))
+        await connection.execute(sql.query("delete_events"))
         for record in await connection.fetch(sql.query("all_runs")):
             await _derive(store, connection, WorkflowRun(*record))
         await restore_pauses(connection)
         rows = await connection.fetchval("SELECT count(*) FROM noetl.event")
-        return RebuildResult(rows, await connection.fetchval(sql.query("frozen")))
+        return RebuildResult(rows, await connection.fetchval(sql.query("count_pruned")))
 
 
 async def _derive(store: Store, connection: Connection, run: WorkflowRun) -> None:

@@ -23,7 +23,7 @@ _ENDS = {
 }
 
 _INTERRUPTED = {"ActivityPause": "paused", "ActivityReset": "reset"}
-"""The status of an attempt that was interrupted, by the type of its failure."""
+"""The status of an interrupted attempt, by the type of its failure."""
 
 _MAX_LOST = 20_000
 """The maximum number of unrecorded attempts of one call that get rows: a report may contain any number."""
@@ -83,7 +83,9 @@ def _records_and_outcome(event: HistoryEvent, times: ActivityTimes) -> tuple[lis
 
 
 def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
-    """Return (records, outcome) of a report. Even without records, or stored elsewhere, it ends an attempt."""
+    """Return (records, outcome) of a report. A report without records, or one that is stored elsewhere, still ends an
+    attempt.
+    """
     report = as_mapping(result)
     if report is None:
         return [_record_of_server(times, "ok")], result
@@ -97,8 +99,8 @@ def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Jso
 
 
 def _keys_of(stored_result: dict[str, Json]) -> dict[str, Json]:
-    """The ``key`` under which noetl.payload has the result; or the ``keys`` of the pages of its large list, which is
-    ``under`` a JSON pointer, unless it is the result itself.
+    """Return the ``key`` of the result in noetl.payload. If the result has a large list, return the ``keys`` of the
+    list's pages and its JSON pointer (``under``), unless the result itself is the list.
     """
     keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored_result.get("parts")) or ()]
     if stored_result.get("is_one"):
@@ -115,7 +117,7 @@ def _records_of_failure(failure: Failure, times: ActivityTimes) -> list[dict[str
 
 
 def _records_of_timeout(failure: Failure, times: ActivityTimes) -> list[dict[str, Json]]:
-    """Return the records of the last heartbeat; the attempt that did not complete its own is lost."""
+    """Return the records of the last heartbeat. The attempt whose record is not complete is lost."""
     records = records_in(first_value(failure.timeout_failure_info.last_heartbeat_details.payloads))
     return _with_last_attempt(records, times, "lost", {"message": failure.message})
 

@@ -1,8 +1,8 @@
-"""Fill in results that several rows share: history has a result over 64 bytes once, and later events refer to the row
-that has it. The row of a run's `end`, whose result is made of the results of steps, gets these results.
+"""Fills in results that several rows share: history has a result over 64 bytes only once, and later events refer to the
+row that has it. The result of a run's ``end`` contains the results of steps, which are filled in as well.
 
-The row of a task's start stands for the result of the task's last attempt. A row and those that refer to it are of
-the same workflow; it was stored before them or is in the same batch.
+A reference to the row of a task's start means the result of the task's last attempt. A row and those that refer to it
+are of the same workflow; it was stored before them or is in the same batch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from noetl_temporal.mirror.payloads import Json
 __all__ = ["ResultsByRow", "fill_in_results", "fill_rows"]
 
 ResultsByRow: TypeAlias = dict[int, dict[str, Json]]
-"""The results of rows, by the id under which other rows name them."""
+"""The results of rows, by the id with which other rows refer to them."""
 
 _ATTEMPT = "task.attempt.done"
 
 
 async def fill_in_results(connection: Connection, stream: str, rows: Sequence[EventRow]) -> list[EventRow]:
-    """Return the rows with the results to which they refer; if a result is missing, the reference stays."""
+    """Return the rows with the results that they refer to. If a result is missing, the reference stays."""
     result_ids = set[int]().union(*map(_referenced_ids, rows))
     if not result_ids:
         return list(rows)
@@ -35,19 +35,19 @@ async def fill_in_results(connection: Connection, stream: str, rows: Sequence[Ev
     if missing_ids := result_ids - {_result_id(row) for row in rows if row.result is not None}:
         execution_id = rows[0].execution_id
         records = await connection.fetch(sql.query("results"), execution_id, sorted(missing_ids), stream)
-        results = {record["named"]: msgspec.json.decode(record["result"]) for record in records}
+        results = {record["row_id"]: msgspec.json.decode(record["result"]) for record in records}
     return fill_rows(rows, results)
 
 
 def fill_rows(rows: Sequence[EventRow], results: ResultsByRow) -> list[EventRow]:
-    """Return the rows with the results to which they refer, and add their own to ``results``; where none is found, the
-    reference stays.
+    """Return the rows with the results that they refer to, and add their own to ``results``. If a result is missing,
+    the reference stays.
     """
     rows_with_results: list[EventRow] = []
     # Attempts first, as other rows refer to their results.
     for row in sorted(rows, key=lambda row: row.event_type != _ATTEMPT):
         if row.result is not None:
-            result = _with_parts(_whole(row.result, results), results)
+            result = _with_parts(_referenced_result(row.result, results), results)
             results[_result_id(row)] = result
             row = replace(row, result={**result, "status": row.status})
         rows_with_results.append(row)
@@ -55,17 +55,17 @@ def fill_rows(rows: Sequence[EventRow], results: ResultsByRow) -> list[EventRow]
 
 
 def _result_id(row: EventRow) -> int:
-    """Return the id under which other rows name the result of this one: the last attempt of a task has the id of the
+    """Return the id with which other rows refer to this row's result: for the last attempt of a task, the id of the
     task's start.
     """
     return (row.event_type == _ATTEMPT and row.parent_event_id) or row.event_id
 
 
 def _referenced_ids(row: EventRow) -> set[int]:
-    """Return the ids under which other rows have the result of this one, or parts of it."""
+    """Return the ids of the rows that have the result of this one, or parts of it."""
     result = row.result or {}
-    whole = _referenced_id(result)
-    return {part["row"] for part in result.get("parts", {}).values()} | (set() if whole is None else {whole})
+    result_id = _referenced_id(result)
+    return {part["row"] for part in result.get("parts", {}).values()} | (set() if result_id is None else {result_id})
 
 
 def _referenced_id(result: dict[str, Json]) -> int | None:
@@ -73,13 +73,13 @@ def _referenced_id(result: dict[str, Json]) -> int | None:
     return int(reference["event_id"]) if reference.get("type") == ROW else None
 
 
-def _whole(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
-    row = _referenced_id(result)
-    return result if row is None else results.get(row, result)
+def _referenced_result(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
+    result_id = _referenced_id(result)
+    return result if result_id is None else results.get(result_id, result)
 
 
 def _with_parts(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
-    """Return the result of an end with the results of the steps that other rows have."""
+    """Return the result of an ``end`` with the results of the steps, which other rows have."""
     if "parts" not in result:
         return result
     parts = {name: _part(part, results.get(part["row"])) for name, part in result["parts"].items()}

@@ -33,8 +33,8 @@ _SINKS = ("per_iteration", "sink")
 
 def configs_of_run(run_input: dict[str, Json]) -> dict[str, Json]:
     """Return the ``retry_config`` of the tasks that may be repeated, by ``<step>/<task>``."""
-    outer = run_input.get("graph", run_input)
-    steps = [*outer.get("steps", {}).values(), *([run_input["step"]] if "step" in run_input else [])]
+    graph = run_input.get("graph", run_input)
+    steps = [*graph.get("steps", {}).values(), *([run_input["step"]] if "step" in run_input else [])]
     configs: dict[str, Json] = {}
     for step in steps:
         for task in step.get("tasks", ()):
@@ -45,7 +45,7 @@ def configs_of_run(run_input: dict[str, Json]) -> dict[str, Json]:
 
 
 def config_of_rules(rules: Iterable[dict[str, Json]]) -> list[Json]:
-    """Return the rules that repeat a call."""
+    """Return the rules that repeat a call, each as ``{when, then}``."""
     return [
         {"when": _source_text(rule.get("when")), "then": _then_clause(rule)} for rule in rules if rule["do"] in REPEATS
     ]

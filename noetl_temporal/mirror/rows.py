@@ -11,9 +11,9 @@ rows that they add. There are two kinds of rows:
 
 The items of a frame have both kinds in the segments that its activity stored (frames.py).
 
-The state is small: the end of an activity refers to the events of its schedule and start, which are looked up
-(``needed_event_ids``, then ``earlier``) instead of being kept. So hundreds of calls in progress cost nothing. Folding
-any prefix, saving the state as JSON, and folding the rest has the same result as folding all events.
+The state is small, also with hundreds of calls in progress: the end of an activity refers to the events of its schedule
+and start, and these are looked up (``needed_event_ids``, then ``earlier``) instead of being kept. Folding any prefix,
+saving the state as JSON, and folding the rest has the same result as folding all events.
 
 The state lists what has started and not ended, so that the rows are complete if a run is stopped from outside
 (ends.py). A run that continues another inherits its list.
@@ -65,10 +65,10 @@ class UnreadableRunError(Exception):
     """The run's input cannot be read: give the mirror the same data converter as the workers."""
 
 
-def initial_state(run: WorkflowRun, event: HistoryEvent, before: RunState | None = None) -> RunState:
+def initial_state(run: WorkflowRun, event: HistoryEvent, previous: RunState | None = None) -> RunState:
     """Return the state before any row, from the decrypted first event of the run.
 
-    ``before`` is the last state of the run that continued as this one. Raises UnreadableRunError.
+    ``previous`` is the last state of the run that continued as this one. Raises UnreadableRunError.
     """
     run_input = input_of(event)
     if run_input is None:
@@ -90,8 +90,8 @@ def initial_state(run: WorkflowRun, event: HistoryEvent, before: RunState | None
         workload={} if loop else _workload(run_input),
         retry_configs=configs_of_run(run_input),
     )
-    if before is not None:
-        state.inherit(before)
+    if previous is not None:
+        state.inherit(previous)
     return state
 
 
@@ -108,7 +108,7 @@ def _workload(run_input: dict[str, Json]) -> dict[str, Json]:
 
 
 def _put_size(mapping: dict[str, Json], keys: Sequence[str], size: Json) -> dict[str, Json]:
-    """Put the size in the place of a stored value, unless that place was removed or truncated."""
+    """Replace a stored value by its size, unless the value was removed or is inside a truncated one."""
     key, *inner = keys
     if key not in mapping:
         return mapping
@@ -176,7 +176,7 @@ def _trail_in_fields(fields: Mapping[str, Payload]) -> Json:
 
 
 def _write_trail(writer: RowWriter, trail: Json) -> None:
-    """Copy the events of a trail; one in storage that cannot be read is missing here, but not in noetl.history."""
+    """Write the events of a trail. One in storage that cannot be read is missing in the log, not in noetl.history."""
     state = writer.state
     for event in trail_of(trail):
         if event["type"] == "playbook.execution.requested":
@@ -210,7 +210,7 @@ def _on_timed_out(writer: RowWriter) -> None:
 
 
 def _on_cancelled(writer: RowWriter) -> None:
-    """Write the ends. The trail was in the memo, which changed just before (``_on_memo_modified``)."""
+    """Write the ends. The trail was in the memo, which was changed just before (``_on_memo_modified``)."""
     write_ends(writer, "cancelled", "the workflow was cancelled")
 
 

@@ -1,7 +1,7 @@
 """The context of rows about a playbook, its workflow and its steps (loop-and-retry design, Context).
 
-There are many rows of calls and iterations, so their context is only their own input; views add the context of the row
-before them.
+There are many rows of calls and iterations, so their context is only their own input; views add the context of the last
+row that has it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _STATUSES = {
 def add_context(state: RunState, event: dict[str, Json]) -> None:
     """Update the context with an event of the playbook, and add the context to the event."""
     meta, context = event.get("meta", {}), event.get("context", {})
-    is_inside = "iteration" in meta
+    is_in_iteration = "iteration" in meta
     if "workload" in context:
         state.workload = sanitise(context["workload"])
-    if not is_inside:
+    if not is_in_iteration:
         state.vars |= {name: abridge(value, LARGE) for name, value in context.get("vars", {}).items()}
         if event["type"] in _STATUSES:
             state.step_results[event["node"]] = _result(event, meta)
-    if event["kind"] in _KINDS and not is_inside:
+    if event["kind"] in _KINDS and not is_in_iteration:
         event["context"] = {
             **context,
             "job_id": str(state.execution_id),
@@ -44,7 +44,7 @@ def add_context(state: RunState, event: dict[str, Json]) -> None:
 
 
 def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
-    """Return whether a step has a result, and its type, without the result."""
+    """Return the entry of a step in ``_step_results``: its status, and whether it has a result of which type."""
     result = event.get("result")
     has_data = result is not None or "left_out" in meta
     fields: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}

@@ -28,18 +28,20 @@ class Page(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunState(msgspec.Struct, omit_defaults=True):
-    """The state of the fold, stored as plain JSON in noetl.cursor.
+    """The state of the fold, stored as plain JSON in noetl.cursor. Times are in milliseconds since the Unix epoch.
 
-    ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the millisecond of the newest id
-    among the run's own events. ``open`` has the rows that started and have not ended, by id, so its size is that of
-    what is in flight. ``early`` has the ids of rows whose end was read before their start: a marker comes after the
-    commands of the same workflow task. ``pages`` maps a paginating task to its last page. ``started`` is the parent of
-    rows about the run as a whole: the playbook's first row, or the start of the loop. ``ended`` says whether the
-    playbook has logged its end. A loop's run has a ``loop_id``, its step's name in ``node``, and that step run in
-    ``loop_run``. ``workload``, ``vars`` and ``step_results`` are the context of rows (run_context.py). ``task_attempt``
-    is the attempt of the current workflow task, ``task_began`` the millisecond of its start, ``timeouts`` the number of
-    workflow tasks that timed out in a row, ``incident`` the row of the open incident. ``paused`` if the playbook has
-    logged that a person paused it. ``retry_configs`` has the retry clauses of tasks (retry_config.py).
+    - ``slot`` and ``clock`` give derived rows their ids (event_ids.py); ``last`` is the time of the newest id among the
+      domain events of the run.
+    - ``open`` has the rows that started and have not ended, by id. ``early`` has the ids of rows whose end was read
+      before their start, as a marker comes after the commands of the same workflow task.
+    - ``pages`` maps a paginating task to its last page.
+    - ``started`` is the parent of rows about the run as a whole: the playbook's first row, or the start of the loop.
+    - ``ended`` is set once the playbook has logged its end, ``paused`` while it is paused by a person.
+    - The run of a loop has a ``loop_id``, the name of its step in ``node``, and the id of the step run in ``loop_run``.
+    - ``workload``, ``vars`` and ``step_results`` are the context of rows (run_context.py).
+    - ``task_attempt`` is the attempt of the current workflow task, ``task_began`` the time of its start, ``timeouts``
+      the number of workflow tasks that timed out in a row, ``incident`` the row of the open incident.
+    - ``retry_configs`` has the retry clauses of tasks (retry_config.py).
     """
 
     namespace: str
@@ -73,14 +75,15 @@ class RunState(msgspec.Struct, omit_defaults=True):
         """The node type of rows about the run as a whole."""
         return "loop" if self.loop_id else "playbook"
 
-    def inherit(self, before: RunState) -> None:
+    def inherit(self, previous: RunState) -> None:
         """Inherit the state of the run that continued as this one: its open rows are still open."""
-        self.started, self.ended, self.last = before.started, before.ended, before.last
-        self.open, self.early, self.pages = dict(before.open), list(before.early), dict(before.pages)
-        self.workload, self.vars, self.step_results = before.workload, dict(before.vars), dict(before.step_results)
-        self.paused = before.paused
-        if before.clock.ms > self.clock.ms:
-            self.clock = IdClock(before.clock.ms, before.clock.used)
+        self.started, self.ended, self.last = previous.started, previous.ended, previous.last
+        self.open, self.early, self.pages = dict(previous.open), list(previous.early), dict(previous.pages)
+        self.workload, self.vars = previous.workload, dict(previous.vars)
+        self.step_results = dict(previous.step_results)
+        self.paused = previous.paused
+        if previous.clock.ms > self.clock.ms:
+            self.clock = IdClock(previous.clock.ms, previous.clock.used)
 
 
 def clock_above(after: int) -> IdClock:

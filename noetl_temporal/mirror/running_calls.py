@@ -47,7 +47,9 @@ MAX_RUNS = 50
 MAX_CALLS = 100
 """Calls of one run that are shown."""
 
-_ENDED = {"error": "FAILED", "lost": "FAILED", "ok": "COMPLETED"}
+_END_STATUSES = {"error": "FAILED", "lost": "FAILED", "ok": "COMPLETED"}
+"""The status of an attempt that has ended, by that of its record; CANCELLED for any other."""
+
 _WAITING: Mapping[int, str] = {
     PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED: "PENDING",
     PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED: "PAUSED",
@@ -59,19 +61,19 @@ _WAITING: Mapping[int, str] = {
 class _Call:
     """A call in progress since ``started_at``, in seconds of the monotonic clock.
 
-    ``place`` has the columns that its attempts share, None until its input is read: that is needed only for a call that
-    takes long.
+    ``columns`` has the columns that its attempts share. They are None until the call's input is read, which happens
+    only if the call takes long.
     """
 
     id: str
     started_at: float
-    place: dict[str, Json] | None = None
+    columns: dict[str, Json] | None = None
 
 
 @dataclass
 class CallSnapshot:
-    """The calls in progress of a run, as the server lists them ``at`` a time: their attempts, as rows of
-    noetl.running_attempt, and their pauses.
+    """The calls of a run that were in progress at the time ``at``: their attempts, as rows of noetl.running_attempt,
+    and their pauses.
     """
 
     at: datetime
@@ -80,8 +82,8 @@ class CallSnapshot:
 
 
 class RunningCalls:
-    """The calls in progress of all followed runs, except those inside frames. After one of the ``transient`` errors the
-    update is repeated.
+    """The calls in progress of all followed runs, except those inside frames. ``transient`` are the errors after which
+    the update is repeated.
     """
 
     def __init__(self, client: Client, store: Store, transient: tuple[type[BaseException], ...]) -> None:
@@ -137,23 +139,23 @@ class RunningCalls:
         is_paused = any(attempt["status"] == "PAUSED" for attempt in snapshot.attempts)
         async with self._store.pool.acquire() as connection, connection.transaction():
             await connection.execute(sql.query("lock_attempts"), run.namespace)
-            await connection.execute(sql.query("show_attempts"), *run[:3], to_json(snapshot.attempts))
+            await connection.execute(sql.query("replace_attempts"), *run[:3], to_json(snapshot.attempts))
             execution = await connection.fetchrow(sql.query("execution_of_run"), *run[:3])
             if execution is not None:
                 execution_id = execution["execution_id"]
                 if snapshot.pauses or execution["has_open_pauses"]:
                     call_ids = {attempt["call_id"] for attempt in snapshot.attempts}
-                    running = sorted(call_ids - {pause.place["call_id"] for pause in snapshot.pauses})
-                    await write_pauses(connection, run, execution_id, snapshot.pauses, running, snapshot.at)
+                    running_ids = sorted(call_ids - {pause.columns["call_id"] for pause in snapshot.pauses})
+                    await write_pauses(connection, run, execution_id, snapshot.pauses, running_ids, snapshot.at)
                 if is_paused is not (run in self._paused_runs):
                     await project(connection, execution_id)
         self._paused_runs = self._paused_runs | {run} if is_paused else self._paused_runs - {run}
 
     async def _remove_shown_attempts(self) -> None:
-        """Remove the attempts that a former mirror has stored."""
+        """Delete the attempts that a previous mirror stored."""
         async with self._store.pool.acquire() as connection, connection.transaction():
             await connection.execute(sql.query("lock_attempts"), self._client.namespace)
-            for record in await connection.fetch(sql.query("hide_all_attempts"), self._client.namespace):
+            for record in await connection.fetch(sql.query("delete_attempts"), self._client.namespace):
                 await project(connection, record["execution_id"])
 
     async def _snapshot(self, run: WorkflowRun) -> CallSnapshot:
@@ -180,18 +182,16 @@ class RunningCalls:
         return snapshot
 
     async def _call_columns(self, run: WorkflowRun) -> dict[str, dict[str, Json]]:
-        """Return the columns of the run's calls in progress, by call id. The input of a call is read once, as it never
-        changes.
-        """
+        """Return the columns of the run's calls in progress, by call id. The input of each call is read only once."""
         calls = self._pending.get(run, {})
-        unread = [event_id for event_id, call in calls.items() if call.place is None]
-        for event in await self._store.events_at(run, unread) if unread else ():
+        unread_ids = [event_id for event_id, call in calls.items() if call.columns is None]
+        for event in await self._store.events_at(run, unread_ids) if unread_ids else ():
             call_input = as_mapping(first_value(event.activity_task_scheduled_event_attributes.input.payloads))
             if event.event_id in calls:  # it may have ended meanwhile
-                calls[event.event_id].place = (
+                calls[event.event_id].columns = (
                     _columns_of_call(call_input) if call_input is not None and "event_id" in call_input else {}
                 )
-        return {call.id: call.place for call in calls.values() if call.place}
+        return {call.id: call.columns for call in calls.values() if call.columns}
 
     async def _details(self, details: Payloads) -> Json:
         if not details.payloads:
@@ -203,28 +203,28 @@ class RunningCalls:
         return msgspec.to_builtins(detail)
 
 
-def _rows(place: dict[str, Json], activity: PendingActivityInfo, details: Json) -> list[Json]:
+def _rows(columns: dict[str, Json], activity: PendingActivityInfo, details: Json) -> list[Json]:
     """Return a row for each known attempt. The details may be those of an attempt before the current one."""
     records = records_of(records_in(details))
-    rows = [_row(place, record) for record in records]
-    last = records[-1]["number"] if records else 0
+    rows = [_row(columns, record) for record in records]
+    last_number = records[-1]["number"] if records else 0
     status = _WAITING.get(activity.state, "STARTED")
     if records and not records[-1].get("ended"):
         is_paused = activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
         rows[-1] |= {"status": "PAUSED" if is_paused else "STARTED", "worker_id": activity.last_worker_identity}
         return rows
-    row = {**place, "attempt": last + 1, "status": status}
+    row = {**columns, "attempt": last_number + 1, "status": status}
     if activity.state in _WAITING:
         return [*rows, row | {"due_at": _time(activity.next_attempt_schedule_time)}]
     return [*rows, row | {"started_at": _time(activity.last_started_time), "worker_id": activity.last_worker_identity}]
 
 
-def _row(place: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
+def _row(columns: dict[str, Json], record: dict[str, Json]) -> dict[str, Json]:
     error: dict[str, Json] = record.get("error") or {}
     return {
-        **place,
+        **columns,
         "attempt": record["number"],
-        "status": _ENDED.get(record["status"], "CANCELLED"),
+        "status": _END_STATUSES.get(record["status"], "CANCELLED"),
         "started_at": iso(record["started"]),
         "ended_at": iso(record["ended"]) if record.get("ended") else None,
         "error": error.get("message"),

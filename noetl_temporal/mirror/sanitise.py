@@ -17,7 +17,9 @@ LARGE = 10_240
 LEVELS = 100
 """Levels of nested mappings and lists; deeper values are removed."""
 
-_KEPT = "_step_results"
+_STEP_RESULTS = "_step_results"
+"""The only internal key that is not removed."""
+
 _SECRET = re.compile(
     r"(^|[_-])(passw(or)?d|passphrase|secrets?|api[_-]?key|access[_-]?key|private[_-]?key|authorization|auth|credentials?|cookie)($|[_-])"
     r"|(^|[_-])(?<!page[_-])(?<!next[_-])(?<!continuation[_-])tokens?$",
@@ -46,8 +48,8 @@ def _remove_forbidden(value: Json, levels: int = LEVELS) -> Json:
 
 def _mask_secret(parameter: re.Match[str]) -> str:
     """Return the parameter of a URL's query, without its value if that is a secret."""
-    lead, name = parameter[1], parameter[2]
-    return f"{lead}{name}=***" if _SECRET.search(name) else parameter[0]
+    separator, name = parameter[1], parameter[2]
+    return f"{separator}{name}=***" if _SECRET.search(name) else parameter[0]
 
 
 def _is_truncated(fields: dict[str, Json]) -> bool:
@@ -56,4 +58,4 @@ def _is_truncated(fields: dict[str, Json]) -> bool:
 
 
 def _is_safe_name(name: str) -> bool:
-    return name == _KEPT or not (name.startswith("_") or _SECRET.search(name))
+    return name == _STEP_RESULTS or not (name.startswith("_") or _SECRET.search(name))

@@ -1,9 +1,9 @@
 """The mirror as a service: finds runs, follows them, and catches up on what it missed.
 
-Runs are found in two ways. The visibility list has every run that was started; a run's own history links to the
-loops and sub-playbooks it starts and to the run that continues it, but not to the run that continues after a reset.
-Whoever watches a run announces it (announcements.py), which only saves the wait for the list. A run is stored
-before it is read, so that a restarted mirror continues with all open runs.
+Temporal's visibility list has every run that was started. Two other ways find runs earlier: the history of a run links
+to the loops and sub-playbooks that it starts and to the run that continues it (but not after a reset), and a client
+that watches a run announces it (announcements.py). A run is stored before it is read, so that a restarted mirror
+continues with all open runs.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ OVERLAP = timedelta(seconds=30)
 """How far each query of the list goes back: a run may be listed late, and clocks differ."""
 
 RECONCILE_SECONDS = 300.0
+"""Seconds between comparisons of the stored histories with those of the server."""
+
 FAILED_SECONDS = 30.0
 """Seconds before a run that cannot be read is retried."""
 
@@ -57,7 +59,7 @@ class Mirror:
         self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
-        """Follow a run to its end, unless it is followed already."""
+        """Start to follow a run to its end, unless it is followed already. Returns the task that follows it."""
         if run not in self._tasks:
             self._tasks[run] = self._group.create_task(self._follow(run))
         return self._tasks[run]
@@ -132,7 +134,7 @@ class Mirror:
         }
 
     async def _reconcile(self) -> None:
-        """Every RECONCILE_SECONDS, read runs again that lack events. Never returns."""
+        """Read runs again that lack events, every RECONCILE_SECONDS. Never returns."""
         since: datetime | None = None
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
@@ -150,7 +152,7 @@ class Mirror:
                 self._read_again(gap)
 
     def _read_again(self, gap: Gap) -> None:
-        """Follow a run that lacks events, unless it is followed already and just not read to its end."""
+        """Follow a run that lacks events, unless it is followed already."""
         if gap.run not in self._tasks:
             names = gap.run.workflow_id, gap.run.run_id
             _log.warning(

@@ -13,7 +13,7 @@ import re
 __all__ = ["storable", "storable_text"]
 
 _ESCAPE = re.compile(
-    rb"(?P<kept>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
+    rb"(?P<storable>\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a whole pair
     rb"|\\(?!u0000|u[dD][89a-fA-F]).)"  # any other escape, also that of a backslash before a "u"
     rb"|\\u[0-9a-fA-F]{4}"
 )
@@ -22,11 +22,11 @@ _REFUSED = re.compile("[\0\ud800-\udfff]")
 
 def storable(json: bytes) -> bytes:
     """Return JSON text that jsonb can store."""
-    return _ESCAPE.sub(_replace_nul, json) if b"\\u" in json else json
+    return _ESCAPE.sub(_replace_unstorable, json) if b"\\u" in json else json
 
 
-def _replace_nul(match: re.Match[bytes]) -> bytes:
-    return match["kept"] or rb"\ufffd"
+def _replace_unstorable(match: re.Match[bytes]) -> bytes:
+    return match["storable"] or rb"\ufffd"
 
 
 def storable_text(text: str) -> str:

@@ -1,8 +1,7 @@
-"""Stores what was read of a run in Postgres, in one transaction.
+"""Stores the history events of a run in Postgres.
 
-A batch of history events is stored as raw rows, as the event rows they add, and as the cursor's new position, or not
-at all. The cursor's row is locked first, so that two mirrors which read the same run do not disagree: the second
-finds the position moved and has nothing to add.
+One transaction stores a batch of events, the rows of noetl.event that they add, and the cursor's new position. It locks
+the cursor first: if two mirrors read the same run, the second one finds the position moved and adds nothing.
 """
 
 from __future__ import annotations
@@ -52,10 +51,10 @@ _SETTINGS = {
 
 
 REMOVED = "its history was removed from the server before it was read completely"
-"""The problem of a run that can never be read further."""
+"""The problem of a run that the server has removed."""
 
 UNSTORABLE = "its workflow id has a character that Postgres cannot store: it is not mirrored"
-"""The problem of a run with an id that no playbook of ours can have."""
+"""The problem of a run with such an id, which only another client of Temporal can have started."""
 
 
 class GapError(Exception):
@@ -92,7 +91,7 @@ class Store:
         self.converter = converter
 
     async def enrol(self, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
-        """Store runs that must be read. Returns those that were not known. A run with an id that cannot be stored is
+        """Store runs that must be read, and return those that were not known. A run with an id that cannot be stored is
         recorded as a problem and not returned.
         """
         async with self.pool.acquire() as connection:
@@ -108,11 +107,11 @@ class Store:
 
     async def stored_histories(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, StoredHistory]:
         """Return what is stored of each run, known or not, except runs with an id that cannot be stored."""
-        records = await self.pool.fetch(sql.query("stored"), *_columns_of(list(filter(_is_storable, runs))))
+        records = await self.pool.fetch(sql.query("stored_histories"), *_columns_of(list(filter(_is_storable, runs))))
         return {WorkflowRun(*record[:4]): StoredHistory(*record[4:]) for record in records}
 
     async def give_up(self, run: WorkflowRun) -> None:
-        """Stop reading a run that the server has removed; unless it was read to its end, that is a problem."""
+        """Stop reading a run that the server has removed. Unless it was read to its end, a problem is noted."""
         await self.pool.execute(sql.query("give_up"), *run, REMOVED)
 
     async def note_problem(self, run: WorkflowRun, problem: str) -> None:
@@ -168,8 +167,8 @@ class Store:
         return ReadEvent(event, *await with_entries(plain_event, self.converter), keys_in(plain_event))
 
     async def _state_before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
-        """Return the last state of the run that continued as this one; None if there is none, or the server had removed
-        it.
+        """Return the last state of the run that continued as this one; None if there is no such run, or the server had
+        removed it before it was read.
         """
         previous = continues(run, event)
         if previous is None:
@@ -181,12 +180,12 @@ class Store:
 
     async def save_state(self, connection: Connection, run: WorkflowRun, state: RunState) -> None:
         """Store the state of a run that was derived again."""
-        await connection.execute(sql.query("keep_state"), *run[:3], to_json(state))
+        await connection.execute(sql.query("save_state"), *run[:3], to_json(state))
 
     async def _referenced_events(
         self, connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]
     ) -> dict[int, HistoryEvent]:
-        """Return the events to which these refer, from among them or from noetl.history."""
+        """Return the events that these refer to, by id: these events themselves, and others from noetl.history."""
         by_id = {event.event_id: event for event in events}
         missing = sorted(needed_event_ids(events) - by_id.keys())
         stored_events = await self._stored_events(connection, run, missing) if missing else []
@@ -221,7 +220,7 @@ async def _enrol(connection: Connection, runs: Sequence[WorkflowRun]) -> list[Wo
 
 
 def _is_storable(run: WorkflowRun) -> bool:
-    """Whether Postgres can store the names of the run: any client of Temporal may choose a workflow's id."""
+    """Whether Postgres can store the ids of the run: any client of Temporal may choose a workflow's id."""
     return run == tuple(map(storable_text, run))
 
 
@@ -267,7 +266,7 @@ async def _move_cursor(
 
 
 async def _register(connection: Connection, playbook: Playbook) -> None:
-    """Store the playbook in the catalog, a version for each content, and the execution as running."""
+    """Add the playbook to the catalog, as a new version if its text is new, and the execution as running."""
     await connection.execute(sql.query("lock_path"), playbook.path)
     catalog_id = await connection.fetchval(sql.query("find_catalog"), playbook.path, playbook.content)
     if catalog_id is None:
@@ -278,4 +277,4 @@ async def _register(connection: Connection, playbook: Playbook) -> None:
 
 
 def _columns_of(runs: Sequence[WorkflowRun]) -> tuple[list[str], ...]:
-    return tuple([run[place] for run in runs] for place in range(len(WorkflowRun._fields)))
+    return tuple([run[field] for run in runs] for field in range(len(WorkflowRun._fields)))

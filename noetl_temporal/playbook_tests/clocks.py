@@ -1,7 +1,7 @@
 """The clocks of a run on Temporal: each of its workflows has one, which skips timers and delays.
 
-The clock of a workflow stops while a call runs, or a child workflow (a loop). While a test has something left
-to send, its clocks advance one timer at a time, and not beyond the moment of the next request.
+The clock of a workflow stops while a call or a child workflow (a loop) runs. While a test has requests to send, its
+clocks advance one timer at a time, and not beyond the time of the next request.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Clocks:
     def __init__(self, client: Client, workflow_id: str) -> None:
         self._client = client
         self._id = workflow_id
-        self._own_events: Counter[str] = Counter()
+        self._caused_events: Counter[str] = Counter()
 
     async def read(self) -> list[WorkflowClock]:
         """Return the clocks of its open workflows, the playbook's first; empty when it has ended."""
@@ -89,7 +89,7 @@ class Clocks:
         children = tuple(child.workflow_id for child in raw.pending_children)
         at_work = raw.HasField("pending_workflow_task")
         moves = skipping is not None and skipping.effective_config.enabled
-        events = description.history_length - self._own_events[workflow_id]
+        events = description.history_length - self._caused_events[workflow_id]
         return WorkflowClock(handle, now, calls, running, children, at_work, moves, events)
 
     async def move(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:
@@ -110,10 +110,10 @@ class Clocks:
         return False
 
     async def _has_moved(self, before: WorkflowClock) -> bool:
-        """Whether the clock has moved as often as allowed, and so has stopped again; otherwise it is stopped."""
+        """Stop the clock unless it has stopped after its one move; return whether it has moved."""
         after = await self._read_clock(before.handle.id)
         if after is None or not after.moves:
-            self._own_events[before.handle.id] += 1
+            self._caused_events[before.handle.id] += 1
             return True
         await self._set(after, TimeSkippingConfig(enabled=False))
         return False
@@ -124,7 +124,7 @@ class Clocks:
             await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MOST_SKIPS))
 
     async def _set(self, clock: WorkflowClock, config: TimeSkippingConfig) -> bool:
-        """Set the options; return False for a workflow that has ended."""
+        """Configure time skipping; return False if the workflow has ended."""
         request = UpdateWorkflowExecutionOptionsRequest(
             namespace=self._client.namespace,
             workflow_execution=WorkflowExecution(workflow_id=clock.handle.id),
@@ -137,12 +137,12 @@ class Clocks:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
             return False
-        self._own_events[clock.handle.id] += 1
+        self._caused_events[clock.handle.id] += 1
         return True
 
 
 class TimeSkippingInterceptor(Interceptor):
-    """Workflows that start have clocks that skip waits, or that stop until they are moved."""
+    """Starts workflows with clocks that skip waits if ``moves``, or that stop until they are moved."""
 
     def __init__(self, *, moves: bool) -> None:
         self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MOST_SKIPS)

@@ -9,22 +9,22 @@ from noetl_compiler.graph import Arc, Graph, Json, Span, Step
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
 
-__all__ = ["Part", "Reached", "parts_of", "reached_parts"]
+__all__ = ["Part", "ReachedParts", "parts_of", "reached_parts"]
 
 
 class Part(NamedTuple):
-    """A ``kind`` (step, route, rule) of part, its text for people, and its place."""
+    """A part of a playbook that a test can reach. ``kind`` is step, route or rule, ``text`` is for people."""
 
     kind: str
     text: str
     span: Span
 
 
-Reached = frozenset[Part]
+ReachedParts = frozenset[Part]
 
 
 def parts_of(graph: Graph) -> list[Part]:
-    """Return everything that tests can reach, in the order of the text. What the compiler added is left out."""
+    """Return everything that tests can reach, in the order of the playbook, without steps that the compiler added."""
     steps = [step for step in graph.steps.values() if not step.injected]
     parts = [
         part
@@ -34,7 +34,7 @@ def parts_of(graph: Graph) -> list[Part]:
     return sorted(dict.fromkeys(parts), key=lambda part: part.span)
 
 
-def reached_parts(graph: Graph, runs: Iterable[TrialRun]) -> Reached:
+def reached_parts(graph: Graph, runs: Iterable[TrialRun]) -> ReachedParts:
     """Return what these runs reached."""
     return frozenset(part for run in runs for part in _parts_of_run(graph, run))
 
@@ -49,7 +49,7 @@ def _route_part(step: Step, arc: Arc) -> Part:
 
 
 def _route_parts(step: Step) -> Iterator[Part]:
-    """Yield the routes of the playbook, without implied ones, whose place is that of their step."""
+    """Yield the written routes. An implied route has the span of its step."""
     return (_route_part(step, arc) for arc in _arcs(step) if arc.span != step.span)
 
 
@@ -88,15 +88,15 @@ def _parts_of_event(event: DomainEvent, step: Step) -> Iterator[Part]:
     elif event.type == "policy.admit.evaluated" and isinstance(rule := event.meta.get("rule"), int):
         yield list(_admission_parts(step))[rule]
     elif event.type == "next.evaluated":
-        matching_arcs = [_identity(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
-        yield from (_route_part(step, arc) for arc in _arcs(step) if _identity_of(arc) in matching_arcs)
+        matching_arcs = [_arc_key_in_event(arc) for arc in event.meta.get("arcs") or () if arc["matched"]]
+        yield from (_route_part(step, arc) for arc in _arcs(step) if _arc_key(arc) in matching_arcs)
 
 
-def _identity(account: dict[str, Json]) -> tuple[Json, ...]:
-    return account["to"], account.get("when")
+def _arc_key_in_event(arc_record: dict[str, Json]) -> tuple[Json, ...]:
+    return arc_record["to"], arc_record.get("when")
 
 
-def _identity_of(arc: Arc) -> tuple[Json, ...]:
+def _arc_key(arc: Arc) -> tuple[Json, ...]:
     return arc.to, arc.when.source if arc.when else None
 
 

@@ -46,24 +46,24 @@ def is_match(expected: Any, actual: Any) -> bool:
 def differences(expected: Any, actual: Any, path: Path = ()) -> Iterator[Difference]:
     """Yield all differences, as deep as possible, in the order of the expected value."""
     if isinstance(expected, str) and ANYTHING in expected:
-        if not _is_text_like(expected, actual):
+        if not _matches_pattern(expected, actual):
             yield Difference(path, expected, actual)
     elif isinstance(expected, dict) and isinstance(actual, dict):
-        yield from _in_mapping(cast("dict[str, Any]", expected), cast("dict[str, Any]", actual), path)
+        yield from _mapping_differences(cast("dict[str, Any]", expected), cast("dict[str, Any]", actual), path)
     elif isinstance(expected, list) and isinstance(actual, list):
-        yield from _in_list(cast("list[Any]", expected), cast("list[Any]", actual), path)
+        yield from _list_differences(cast("list[Any]", expected), cast("list[Any]", actual), path)
     elif isinstance(expected, bool) is not isinstance(actual, bool) or expected != actual:
         yield Difference(path, expected, actual)
 
 
-def _is_text_like(expected: str, actual: Any) -> bool:
+def _matches_pattern(expected: str, actual: Any) -> bool:
     if expected == ANYTHING:
         return actual is not ABSENT
     pattern = ".*".join(map(re.escape, expected.split(ANYTHING)))
     return isinstance(actual, str) and re.fullmatch(pattern, actual, re.DOTALL) is not None
 
 
-def _in_mapping(expected: dict[str, Any], actual: dict[str, Any], path: Path) -> Iterator[Difference]:
+def _mapping_differences(expected: dict[str, Any], actual: dict[str, Any], path: Path) -> Iterator[Difference]:
     for key, value in expected.items():
         if key != ANYTHING:
             yield from differences(value, actual.get(key, ABSENT), (*path, key))
@@ -73,7 +73,7 @@ def _in_mapping(expected: dict[str, Any], actual: dict[str, Any], path: Path) ->
                 yield Difference((*path, key), ABSENT, actual[key])
 
 
-def _in_list(expected: list[Any], actual: list[Any], path: Path) -> Iterator[Difference]:
+def _list_differences(expected: list[Any], actual: list[Any], path: Path) -> Iterator[Difference]:
     if expected[-1:] == [ANYTHING]:
         expected = expected[:-1]
         actual = actual[: len(expected)]
@@ -87,7 +87,7 @@ def _in_list(expected: list[Any], actual: list[Any], path: Path) -> Iterator[Dif
 
 
 def span_at(node: Node, path: Path) -> Span:
-    """Return the place of a value, or of the mapping or list that lacks it."""
+    """Return the span of a value, or of the mapping or list that lacks it."""
     for part in path:
         nearest: Node | None = None
         if isinstance(node, MappingNode):

@@ -14,9 +14,9 @@ from noetl_compiler.playbook_tests import ExpectedCalls, PlaybookTest
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.playbook_tests.differences import ABSENT, ANYTHING, Path, differences, is_match, span_at
 from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
-from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_named
+from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_call_of
 
-__all__ = ["TrialProblem", "failed_expectations", "place_of", "route_of"]
+__all__ = ["TrialProblem", "failed_expectations", "location_of", "route_of"]
 
 _MOST_LISTED = 12
 """Events or calls that a problem lists."""
@@ -24,15 +24,15 @@ _MOST_LISTED = 12
 
 @dataclass(frozen=True)
 class TrialProblem:
-    """Why a test failed. ``span`` is a place in the test file, ``place`` one in the playbook, file:line:col.
-    ``expected`` and ``actual`` are ABSENT where nothing is compared.
+    """Why a test failed. ``span`` is in the test file, ``location`` (file:line:col) in the playbook. ``expected`` and
+    ``actual`` are ABSENT if nothing is compared.
     """
 
     span: Span
     message: str
     expected: Any = ABSENT
     actual: Any = ABSENT
-    place: str = ""
+    location: str = ""
 
     @property
     def is_comparison(self) -> bool:
@@ -40,8 +40,8 @@ class TrialProblem:
         return self.expected is not ABSENT or self.actual is not ABSENT
 
 
-def place_of(graph: Graph, step: str, task: str | None = None) -> str:
-    """Return the place of the step, or of its task."""
+def location_of(graph: Graph, step: str, task: str | None = None) -> str:
+    """Return the location (file:line:col) of the step, or of its task; "" if the graph has no such step."""
     steps = graph.steps.get(step)
     if steps is None:
         return ""
@@ -55,7 +55,7 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: 
     yield from _status_problems(test, graph, run)
     for key, actual in _compared_values(expected, run, world).items():
         node = expected[key]
-        yield from _comparison_problems(key, node, actual, _place_in(key, node, actual, graph))
+        yield from _comparison_problems(key, node, actual, _location_of_first_difference(key, node, actual, graph))
     if "steps" in expected:
         yield from _step_problems(expected["steps"], route_of(run), graph)
     if "events" in expected:
@@ -64,14 +64,14 @@ def failed_expectations(test: PlaybookTest, graph: Graph, run: TrialRun, world: 
         yield from _call_problems(calls, run.calls, graph)
 
 
-def _comparison_problems(subject: str, node: Node, actual: Any, place: str = "") -> Iterator[TrialProblem]:
+def _comparison_problems(subject: str, node: Node, actual: Any, location: str = "") -> Iterator[TrialProblem]:
     for difference in differences(to_json(node), actual):
         yield TrialProblem(
             span_at(node, difference.path),
             f"{subject}{_path_text(difference.path)} differs",
             difference.expected,
             difference.actual,
-            place,
+            location,
         )
 
 
@@ -80,7 +80,7 @@ def _path_text(path: Path) -> str:
 
 
 def _status_problems(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterator[TrialProblem]:
-    """A run must complete if the test expects nothing else. A failure is reported with its cause."""
+    """Check the status: "completed" unless the test expects another. A failure is reported with its cause."""
     node = test.expected.get("status")
     expected = "completed" if node is None else to_json(node)
     if expected == run.finish.status:
@@ -91,12 +91,12 @@ def _status_problems(test: PlaybookTest, graph: Graph, run: TrialRun) -> Iterato
         yield TrialProblem(span, "status differs", expected, run.finish.status)
         return
     message = f"status differs: {cause.step} failed with {cause.kind}: {cause.message}"
-    place = f"{cause.file}:{cause.line}:{cause.col}" if cause.line else place_of(graph, cause.step, cause.task)
-    yield TrialProblem(span, message, expected, run.finish.status, place)
+    location = f"{cause.file}:{cause.line}:{cause.col}" if cause.line else location_of(graph, cause.step, cause.task)
+    yield TrialProblem(span, message, expected, run.finish.status, location)
 
 
 def _compared_values(expected: dict[str, Node], run: TrialRun, world: StubbedWorld) -> dict[str, Any]:
-    """Return the values that are compared as a whole, by key, as far as the test names them."""
+    """Return the actual values for the keys that the test expects."""
     expected_results = _keys(expected.get("results"))
     fields: dict[str, Any] = {
         "route": route_of(run),
@@ -117,16 +117,16 @@ def _items(node: Node | None) -> tuple[Node, ...]:
     return node.items if isinstance(node, SequenceNode) else ()
 
 
-def _place_in(key: str, node: Node, actual: Any, graph: Graph) -> str:
-    """Return the step at which a route leaves the expected one, or the first step whose result is another."""
+def _location_of_first_difference(key: str, node: Node, actual: Any, graph: Graph) -> str:
+    """Return the location of the step where the route or a result first differs; "" for other keys."""
     first = next(differences(to_json(node), actual), None)
     if first is None or not first.path:
         return ""
     if key == "results":
-        return place_of(graph, str(first.path[0]))
+        return location_of(graph, str(first.path[0]))
     if key == "route":
         index = int(first.path[0])
-        return place_of(graph, actual[min(index, len(actual) - 1)] if actual else graph.entry)
+        return location_of(graph, actual[min(index, len(actual) - 1)] if actual else graph.entry)
     return ""
 
 
@@ -142,26 +142,26 @@ def _step_problems(node: Node, route: list[str], graph: Graph) -> Iterator[Trial
     expected = [str(to_json(item)) for item in _items(node)]
     for index, name in enumerate(expected):
         if name not in (*route, ANYTHING):
-            yield TrialProblem(span_at(node, (index,)), f"{name} did not start", place=place_of(graph, name))
+            yield TrialProblem(span_at(node, (index,)), f"{name} did not start", location=location_of(graph, name))
     for name in dict.fromkeys(route) if ANYTHING not in expected else ():
         if name not in expected:
-            yield TrialProblem(node.span, f"{name} started", place=place_of(graph, name))
+            yield TrialProblem(node.span, f"{name} started", location=location_of(graph, name))
 
 
 def _event_problems(node: Node, events: list[DomainEvent], graph: Graph) -> Iterator[TrialProblem]:
     """Check that the expected events occur in this order; others may be between them."""
-    after = 0
+    start_index = 0
     for item in _items(node):
         expected: dict[str, Json] = {"type": to_json(item)}
         if isinstance(item, MappingNode):
             expected = cast("dict[str, Json]", to_json(item))
-        index = next((at for at in range(after, len(events)) if _is_event(expected, events[at])), None)
+        index = next((index for index in range(start_index, len(events)) if _is_event(expected, events[index])), None)
         if index is None:
-            later_events = [f"{event.type} {event.node}" for event in events[after:]]
-            place = place_of(graph, str(expected.get("node")))
-            yield TrialProblem(item.span, "there is no such event here", expected, _first_names(later_events), place)
+            later_events = [f"{event.type} {event.node}" for event in events[start_index:]]
+            location = location_of(graph, str(expected.get("node")))
+            yield TrialProblem(item.span, "there is no such event here", expected, _first_names(later_events), location)
             return
-        after = index + 1
+        start_index = index + 1
 
 
 def _is_event(expected: dict[str, Json], event: DomainEvent) -> bool:
@@ -173,10 +173,10 @@ def _failure_fields(node: Node | None, run: TrialRun) -> list[Json]:
     """Return the fields of each failure that the test names; of further failures, the fields that identify them."""
     expected_fields = [[key.text for key, _ in item.entries] for item in _items(node) if isinstance(item, MappingNode)]
     failures = [msgspec.structs.asdict(failure) for failure in run.finish.failures.kept]
-    usual = ["step", "kind", "message"]
+    identifying_keys = ["step", "kind", "message"]
     return [
-        {key: failure[key] for key in (expected_fields[at] if at < len(expected_fields) else usual)}
-        for at, failure in enumerate(failures)
+        {key: failure[key] for key in (expected_fields[index] if index < len(expected_fields) else identifying_keys)}
+        for index, failure in enumerate(failures)
     ]
 
 
@@ -184,19 +184,19 @@ def _failure_fields(node: Node | None, run: TrialRun) -> list[Json]:
 
 
 def _call_problems(expected: ExpectedCalls, calls: list[TrialCall], graph: Graph) -> Iterator[TrialProblem]:
-    matching_calls = [trial_call for trial_call in calls if is_named(expected.calls, trial_call.call)]
-    place = place_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
+    matching_calls = [trial_call for trial_call in calls if is_call_of(expected.calls, trial_call.call)]
+    location = location_of(graph, expected.calls.step.text, expected.calls.task.text if expected.calls.task else None)
     if not matching_calls and expected.times != 0:
         call_names = _first_names([_name(trial_call) for trial_call in calls])
-        yield TrialProblem(expected.span, "there is no such call", str(expected.calls), call_names, place)
+        yield TrialProblem(expected.span, "there is no such call", str(expected.calls), call_names, location)
     elif expected.times is not None and len(matching_calls) != expected.times:
         yield TrialProblem(
-            expected.span, f"number of calls of {expected.calls} differs", expected.times, len(matching_calls), place
+            expected.span, f"number of calls of {expected.calls} differs", expected.times, len(matching_calls), location
         )
     for call in matching_calls:
         fields = {"attempts": call.attempts, "config": call.call.config, "input": call.call.input}
-        for key, node in expected.has.items():
-            yield from _comparison_problems(f"{_name(call)}: {key}", node, fields[key], place)
+        for key, node in expected.expected_values.items():
+            yield from _comparison_problems(f"{_name(call)}: {key}", node, fields[key], location)
 
 
 def _name(trial_call: TrialCall) -> str:

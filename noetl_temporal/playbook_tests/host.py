@@ -1,7 +1,7 @@
-"""Runs a playbook in memory, without Temporal: the real machine, with attempts, sinks and rules as workers have them.
+"""Runs a playbook in memory, without Temporal: the real machine, with attempts, sinks and rules as in a worker.
 
-It runs in a World, which performs the calls and knows the time: ``noetl test`` has one of stubs and virtual time, the
-tests of the reference have one of real tools.
+A World performs the calls and knows the time: that of ``noetl test`` has stubs and virtual time, that of the tests of
+the reference has the real tools.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class World(Protocol):
         ...
 
     def playbook(self, call: ToolCall) -> Graph | ToolReport:
-        """Return the playbook that the call runs, or its outcome. An exception ends the run."""
+        """Return the playbook that the call runs, or the report of the call. An exception ends the run."""
         ...
 
     def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
@@ -78,7 +78,7 @@ class World(Protocol):
         ...
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
-        """Return the attempt that has begun in the log. What it raises ends the run."""
+        """Return the attempt that has begun in the log. An exception ends the run."""
         ...
 
 
@@ -153,10 +153,10 @@ class _Host:
                 if isinstance(command, Finish):
                     return command
                 self._perform(command)
-            event = Continued(self._now()) if self._machine.has_work else await self._inbox.get()
-            if isinstance(event, BaseException):
-                raise event
-            commands = self._machine.feed(event)
+            fact = Continued(self._now()) if self._machine.has_work else await self._inbox.get()
+            if isinstance(fact, BaseException):
+                raise fact
+            commands = self._machine.feed(fact)
 
     def receive(self, fact: Fact) -> None:
         self._inbox.put_nowait(fact)
@@ -289,6 +289,6 @@ class _Host:
             self._inbox.put_nowait(fault)
             return
         is_cancelled = task.cancelled()
-        report = refusal("cancelled", "the call was cancelled")
-        trial_call.report = ToolReport(report, is_decided=False) if is_cancelled else task.result()
+        outcome = refusal("cancelled", "the call was cancelled")
+        trial_call.report = ToolReport(outcome, is_decided=False) if is_cancelled else task.result()
         self._inbox.put_nowait(ToolFinished(self._now(), trial_call.call.id, trial_call.report, cancelled=is_cancelled))

@@ -1,4 +1,4 @@
-"""Verdicts as JUnit XML, which CI servers read."""
+"""Test results as JUnit XML, which CI servers read."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ __all__ = ["junit"]
 def junit(suites: Sequence[tuple[LoadedSuite, Sequence[TrialResult]]]) -> str:
     """Return a suite for each file. One that could not be run has an error instead of tests."""
     root = Xml.Element("testsuites", name="noetl test")
-    for loaded, verdicts in suites:
-        root.append(_suite(loaded, verdicts))
+    for loaded, results in suites:
+        root.append(_suite(loaded, results))
     Xml.indent(root)
     return Xml.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _suite(loaded: LoadedSuite, verdicts: Sequence[TrialResult]) -> Xml.Element:
-    failed = sum(not verdict.is_passed for verdict in verdicts)
+def _suite(loaded: LoadedSuite, results: Sequence[TrialResult]) -> Xml.Element:
+    failed = sum(not result.passed for result in results)
     is_broken = loaded.graph is None
     suite = Xml.Element(
         "testsuite",
         name=_clean(loaded.file),
-        tests=str(len(verdicts) + is_broken),
+        tests=str(len(results) + is_broken),
         failures=str(failed),
         errors=str(int(is_broken)),
-        time=_seconds(sum(verdict.seconds for verdict in verdicts)),
+        time=_seconds(sum(result.seconds for result in results)),
     )
-    for verdict in verdicts:
-        suite.append(_case(loaded, verdict))
+    for result in results:
+        suite.append(_case(loaded, result))
     if is_broken:
         case = Xml.SubElement(suite, "testcase", name="the tests can be run", classname=_clean(loaded.file))
         lines = [str(diagnostic) for result in loaded.invalid_files for diagnostic in result.diagnostics]
-        Xml.SubElement(case, "error", message="no test was run").text = _clean("\n".join((*lines, *loaded.refused)))
+        Xml.SubElement(case, "error", message="no test was run").text = _clean("\n".join((*lines, *loaded.unsupported)))
     return suite
 
 
-def _case(loaded: LoadedSuite, verdict: TrialResult) -> Xml.Element:
-    test = verdict.test
+def _case(loaded: LoadedSuite, result: TrialResult) -> Xml.Element:
+    test = result.test
     case = Xml.Element(
         "testcase",
         name=_clean(test.name),
         classname=_clean(loaded.file),
         file=_clean(loaded.file),
         line=str(test.span.line),
-        time=_seconds(verdict.seconds),
+        time=_seconds(result.seconds),
     )
-    if verdict.problems:
-        first = verdict.problems[0]
-        text = "\n".join(line for problem in verdict.problems for line in problem_lines(loaded.file, problem))
+    if result.problems:
+        first = result.problems[0]
+        text = "\n".join(line for problem in result.problems for line in problem_lines(loaded.file, problem))
         Xml.SubElement(case, "failure", message=_clean(first.message)).text = _clean(text)
     return case
 

@@ -31,9 +31,7 @@ __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call, when it was ``scheduled``, in milliseconds since the epoch, and what its activity reported; None where
-    no worker reported.
-    """
+    """A call, ``scheduled`` in milliseconds since the epoch. ``report`` is None if no worker reported."""
 
     call: ToolCall
     report: ToolReport | None
@@ -61,8 +59,8 @@ class RecordedRun:
     rerun_of: int = 0
     rerun_from: str = ""
 
-    def after(self, earlier: RecordedRun) -> RecordedRun:
-        """Return this rerun, with what it reused of the earlier run, as one run."""
+    def combined_with(self, earlier: RecordedRun) -> RecordedRun:
+        """Return one run of the reused part of the earlier run and this rerun."""
         repeated_starts = [call.scheduled for call in earlier.calls.values() if call.call.step == self.rerun_from]
         end = min(repeated_starts, default=self.started)
         calls = {key: call for key, call in earlier.calls.items() if call.scheduled < end}
@@ -115,10 +113,11 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
 
 async def _load_payload(run_input: RunInput, values: ValueStore) -> dict[str, Json]:
     """Return the payload of the run, with its stored values loaded."""
-    payloads = {
-        place: msgspec.json.decode(await load_json(values, reference)) for place, reference in run_input.kept.items()
+    stored_values = {
+        pointer: msgspec.json.decode(await load_json(values, reference))
+        for pointer, reference in run_input.kept.items()
     }
-    payload: dict[str, Json] = with_values_at(run_input.payload, payloads)
+    payload: dict[str, Json] = with_values_at(run_input.payload, stored_values)
     return payload
 
 

@@ -24,7 +24,7 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
 )
 
-__all__ = ["RecordedRequest", "held_place", "recorded_requests"]
+__all__ = ["RecordedRequest", "held_step_keys", "recorded_requests"]
 
 _KINDS: Mapping[str, type[Any]] = {
     SIGNAL_UPDATE: SignalRequest,
@@ -106,7 +106,7 @@ def _keys(update: str, request: Any, graph: Graph) -> dict[str, Json]:
             return _without_empty({**keys, "by": request.by, "reason": request.reason, "form": request.form})
         case HeldRequest():
             data = request.data if update == SKIP_UPDATE else None
-            keys = {"do": update, **held_place(request.step, graph), "data": data}
+            keys = {"do": update, **held_step_keys(request.step, graph), "data": data}
         case _:
             keys = {"do": update}
     return _without_empty({**keys, "by": request.by, "reason": request.reason})
@@ -119,7 +119,7 @@ def _waiting_step(wait_id: str, graph: Graph) -> dict[str, Json]:
     return {"step": max(steps, key=len, default=None), "iteration": int(item[1]) if item else None}
 
 
-def held_place(step: str, graph: Graph) -> dict[str, Json]:
+def held_step_keys(step: str, graph: Graph) -> dict[str, Json]:
     """Return the held step, and the item of its loop, from what the request named: ``load``, ``load#2``, ``load[3]``,
     or ``each/1/3/load#1``.
     """

@@ -27,7 +27,7 @@ from noetl_temporal.run_input import RunReport
 
 __all__ = ["recorded_test"]
 
-_LOST: Mapping[str, Json] = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
+_LOST_ERROR: Mapping[str, Json] = {"kind": "worker_lost", "message": "no worker finished the call", "retryable": True}
 _OMITTED_HEADERS = frozenset({"content-length", "date", "server", "connection", "content-type"})
 """Headers of a response that a stub does not need."""
 
@@ -41,9 +41,9 @@ _WIDTH = 120
 def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[str, tuple[TrialProblem, ...]]:
     """Return the text of a test file, and the problems of the test when it is run now.
 
-    Requests are sent as soon as the run waits for them, a pause or a cancel during the call in which it
-    arrived. If the test then differs from the run, requests are sent at their recorded times, and calls take their
-    recorded durations.
+    Requests are sent as soon as the run waits for them; a pause or a cancel is sent during the same call as in the
+    run. If the test then differs from the run, requests are sent at their recorded times, and calls take their recorded
+    durations.
     """
     if all(request.keys["do"] not in UNAWAITED or _step_at(run, request) for request in run.requests):
         test = _record_and_run(run, report, tools, is_timed=False)
@@ -67,11 +67,11 @@ def _record_and_run(
     test["expect"] = _expectation(run, report)
     document: dict[str, Json] = {"playbook": _file_name(run.graph.source.file), "tests": [test]}
     [playbook_test] = read_tests(SourceFile("recorded.test.yaml", _yaml(document))).tests
-    verdict = run_test(playbook_test, run.graph, tools)
-    if verdict.is_passed:
-        test["expect"] = {"route": route_of(verdict.run), **test["expect"]}
+    result = run_test(playbook_test, run.graph, tools)
+    if result.passed:
+        test["expect"] = {"route": route_of(result.run), **test["expect"]}
         del test["expect"]["steps"]
-    return _yaml(document), verdict.problems
+    return _yaml(document), result.problems
 
 
 def _request_keys(run: RecordedRun, request: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
@@ -87,7 +87,7 @@ def _step_at(run: RecordedRun, request: RecordedRequest) -> str | None:
 
 
 def _file_name(source: str) -> str:
-    """Return the playbook's file: load.yaml for a version of the catalog such as ``etl/load@3``, which has none."""
+    """Return the name of the playbook's file. A catalog version such as ``etl/load@3`` has none: load.yaml."""
     path, version = split_version(source)
     return Path(source).name if version is None else f"{Path(path).name}.yaml"
 
@@ -113,14 +113,14 @@ def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
     return expected
 
 
-_DECISION = frozenset({"approved", "by", "at", "reason", "form"})
+_DECISION_KEYS = frozenset({"approved", "by", "at", "reason", "form"})
 
 
 def _without_times(value: Json) -> Json:
     """Return the value with ``...`` for the times of its decisions, which differ in a test."""
     if isinstance(value, dict):
         mapping = {key: _without_times(item) for key, item in cast("dict[str, Json]", value).items()}
-        return {**mapping, "at": ANYTHING} if mapping.keys() == _DECISION else mapping
+        return {**mapping, "at": ANYTHING} if mapping.keys() == _DECISION_KEYS else mapping
     return [_without_times(item) for item in cast("list[Json]", value)] if isinstance(value, list) else value
 
 
@@ -155,10 +155,10 @@ def _call_stubs(recorded_call: RecordedCall, *, is_timed: bool) -> Iterator[dict
     call, report = recorded_call.call, recorded_call.report
     if call.kind == _NOOP or call.store is not None:
         return
-    places = {"iteration": call.iteration, "page": call.page}
-    identity = {"step": call.step, "task": call.task, **{key: at for key, at in places.items() if at is not None}}
+    keys: dict[str, Json] = {"step": call.step, "task": call.task, "iteration": call.iteration, "page": call.page}
+    identity = {key: value for key, value in keys.items() if value is not None}
     if report is None:
-        yield {**identity, "error": dict(_LOST)}
+        yield {**identity, "error": dict(_LOST_ERROR)}
         return
     failed = [record for record in report.attempts[:-1] if record.status == "error"]
     for number, record in enumerate(failed, start=1):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from noetl_compiler.graph import Graph
 from noetl_compiler.playbook_tests import PlaybookTest, Request
 from noetl_temporal.machine.waits.wait import Signal, Wait
-from noetl_temporal.playbook_tests.expectations import TrialProblem, place_of
+from noetl_temporal.playbook_tests.expectations import TrialProblem, location_of
 from noetl_temporal.playbook_tests.requests import Requests, Situation
 
 __all__ = ["request_problems", "stuck_problems"]
@@ -30,11 +30,13 @@ def request_problems(graph: Graph, requests: Requests, unused_signals: Sequence[
     """Yield the problems of requests that were refused, never sent, or that no step took."""
     for request, reason in requests.refusals:
         yield TrialProblem(
-            request.span, f"the run refused to {_request_text(request)}: {reason}", place=_location_of(graph, request)
+            request.span,
+            f"the run refused to {_request_text(request)}: {reason}",
+            location=_location_of_step(graph, request),
         )
     for request in requests.pending:
         reason = _NEVER_DUE[request.do] if request.at is None else "the run ended before this"
-        yield TrialProblem(request.span, f"{reason}: {request}", place=_location_of(graph, request))
+        yield TrialProblem(request.span, f"{reason}: {request}", location=_location_of_step(graph, request))
     signals = [replace(signal, request=0) for signal in unused_signals]
     for request in reversed(requests.signals):
         sent_signal = Signal(request.name.text if request.name else "", request.data, request.key)
@@ -47,22 +49,24 @@ def _request_text(request: Request) -> str:
     return f"take {request}" if request.do == "signal" else str(request)
 
 
-def _location_of(graph: Graph, request: Request) -> str:
-    return place_of(graph, request.step.text) if request.step else ""
+def _location_of_step(graph: Graph, request: Request) -> str:
+    return location_of(graph, request.step.text) if request.step else ""
 
 
 # ---- a run that cannot continue -------------------------------------------------------------------------------------
 
 
-def stuck_problems(test: PlaybookTest, graph: Graph, last: Situation | None) -> Iterator[TrialProblem]:
+def stuck_problems(test: PlaybookTest, graph: Graph, situation: Situation | None) -> Iterator[TrialProblem]:
     """Yield why a run cannot continue: a problem for each thing that it waits for."""
-    if last is not None and last.open_waits.pause is not None:
+    if situation is not None and situation.open_waits.pause is not None:
         yield TrialProblem(test.span, "the run is paused, and nothing resumes it: add {do: resume} to requests")
-    waits = last.open_waits.waits if last is not None else []
+    waits = situation.open_waits.waits if situation is not None else []
     for wait in waits:
-        place = place_of(graph, wait.step, wait.task)
-        yield TrialProblem(test.span, f"{_wait_text(wait)}; add it to requests, such as {_example(wait)}", place=place)
-    if last is None or not (waits or last.open_waits.pause):
+        location = location_of(graph, wait.step, wait.task)
+        yield TrialProblem(
+            test.span, f"{_wait_text(wait)}; add it to requests, such as {_example(wait)}", location=location
+        )
+    if situation is None or not (waits or situation.open_waits.pause):
         yield TrialProblem(test.span, "the run waits for something that never happens")
 
 

@@ -15,7 +15,7 @@ from noetl_compiler.playbook_test_requests import UNAWAITED, Request
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.control import (
     RefusedError,
-    chosen_held,
+    find_held_run,
     pause_problem,
     resume_problem,
     retry_problem,
@@ -211,7 +211,7 @@ def fact_of(due: DueRequest, machine: Machine, at: int) -> Fact:
 
 
 def _held(due: DueRequest, machine: Machine) -> str:
-    return chosen_held(machine.graph, machine.state, name_of_held(due), []).run
+    return find_held_run(machine.graph, machine.state, name_of_held(due), []).run
 
 
 def name_of_held(due: DueRequest) -> str:

@@ -182,7 +182,7 @@ class _EventRecorder(Interceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
                 trial = runs.get(workflow.info().typed_search_attributes.get(EXECUTION_ID) or 0)
                 if trial is not None:
-                    cast("WorkflowWithTrail", workflow.instance()).trail.watch = _recorder(trial.run)
+                    cast("WorkflowWithTrail", workflow.instance()).trail.on_event = _recorder(trial.run)
                 return await super().execute_workflow(input)
 
         return RecordedWorkflow

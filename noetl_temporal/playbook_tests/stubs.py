@@ -19,12 +19,12 @@ from noetl_activities.http_exchange import HttpResponse
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.rows import sql_result, statement_result
-from noetl_activities.sinks import Entry, Stored
+from noetl_activities.sinks import Entry, StoreResult
 from noetl_activities.sinks.data import sink_rows
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.playbook_tests import Calls, Stub, StubError, StubResponse
+from noetl_compiler.playbook_tests import CallSelector, Stub, StubError, StubResponse
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -38,7 +38,7 @@ from noetl_temporal.run_tool import Attempt
 from noetl_temporal.tool_outcome import plain_outcome
 from noetl_temporal.value_store import ValueStore
 
-__all__ = ["NoStubError", "StubbedWorld", "is_named"]
+__all__ = ["NoStubError", "StubbedWorld", "is_call_of"]
 
 START_MS = EPOCH_MS + 366 * 86_400_000
 """The time at which every test begins: the start of 2025, UTC."""
@@ -55,7 +55,7 @@ class NoStubError(Exception):
         self.attempt = attempt
 
 
-def is_named(calls: Calls, call: ToolCall) -> bool:
+def is_call_of(calls: CallSelector, call: ToolCall) -> bool:
     """Whether the call is one of ``calls``."""
     return (
         calls.step.text == call.step
@@ -69,19 +69,19 @@ def is_named(calls: Calls, call: ToolCall) -> bool:
 class StubbedWorld:
     """The surroundings of a run in memory: the stubs of its test, and a virtual clock.
 
-    ``used`` counts the attempts for which each stub was used, ``stored`` has the rows of sinks by table. ``last`` is
-    the situation of the run when it was last idle.
+    ``use_counts`` counts the attempts for which each stub was used, ``stored`` has the rows of sinks by table.
+    ``last_situation`` is that of the run when it was last idle.
     """
 
     stubs: tuple[Stub, ...]
     tools: Tools
     requests: Requests
-    used: list[int] = field(default_factory=list[int])
+    use_counts: list[int] = field(default_factory=list[int])
     stored: dict[str, list[Json]] = field(default_factory=dict[str, "list[Json]"])
-    last: Situation | None = None
+    last_situation: Situation | None = None
 
     def __post_init__(self) -> None:
-        self.used = [0] * len(self.stubs)
+        self.use_counts = [0] * len(self.stubs)
         self._source = CredentialSource(environment={})
         self._values = ValueStore(DataConverter.default)
 
@@ -104,7 +104,7 @@ class StubbedWorld:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.initial_requests():
-            if fact := self._fact(due, machine):
+            if fact := self._fact_unless_refused(due, machine):
                 receive(fact)
         for seconds in self.requests.due_times():
             loop.call_later(seconds, lambda: None)
@@ -115,17 +115,17 @@ class StubbedWorld:
         is_busy = any(call.report is None for call in run.calls)
         started = (event.node for event in run.events if event.type == "step.started")
         seconds = asyncio.get_running_loop().time()
-        self.last = situation_of(machine, started, is_busy=is_busy, seconds=seconds)
-        due = self.requests.next_due(self.last)
+        self.last_situation = situation_of(machine, started, is_busy=is_busy, seconds=seconds)
+        due = self.requests.next_due(self.last_situation)
         if due is not None:
-            fact = self._fact(due, machine)
+            fact = self._fact_unless_refused(due, machine)
             if fact is not None:
                 receive(fact)
             self.requests.release_calls()
             return True
         return False
 
-    def _fact(self, due: DueRequest, machine: Machine) -> Fact | None:
+    def _fact_unless_refused(self, due: DueRequest, machine: Machine) -> Fact | None:
         """Return the fact of a request; None if the run refuses it."""
         try:
             return fact_of(due, machine, self.now())
@@ -152,9 +152,9 @@ class StubbedWorld:
         if call.store is not None:
             return None
         for index, stub in enumerate(self.stubs):
-            is_spent = stub.times is not None and self.used[index] >= stub.times
-            if not is_spent and stub.attempt in (None, attempt) and is_named(stub.calls, call):
-                self.used[index] += 1
+            is_spent = stub.times is not None and self.use_counts[index] >= stub.times
+            if not is_spent and stub.attempt in (None, attempt) and is_call_of(stub.calls, call):
+                self.use_counts[index] += 1
                 return stub
         if call.kind == _NOOP:
             return None
@@ -231,15 +231,15 @@ class _Sinks:
         result: Json,
         auth: Json,
         context: ToolContext,
-    ) -> Stored:
+    ) -> StoreResult:
         """Keep the rows."""
         del mode, entry, auth, context
         if self._error is not None:
             raise SinkError(_error_outcome(self._error))
-        place = str(config.get("table") or config.get("statement") or kind)
+        target = str(config.get("table") or config.get("statement") or kind)
         rows = cast("list[Any]", sink_rows(config, result))
-        self._stored.setdefault(place, []).extend(rows)
-        return Stored(len(rows), place, is_in_ledger=True)
+        self._stored.setdefault(target, []).extend(rows)
+        return StoreResult(len(rows), target, is_in_ledger=True)
 
     async def find(
         self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext

@@ -1,4 +1,4 @@
-"""Finds files of tests, reads them with the playbooks that they test, and runs them."""
+"""Finds files of tests, and reads them with the playbooks that they test."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.playbook_tests import Calls, PlaybookTest, Request, Stub, Suite, read_tests
+from noetl_compiler.playbook_tests import CallSelector, PlaybookTest, Request, Stub, Suite, read_tests
 from noetl_compiler.reader import read_file
 from noetl_compiler.syntax import Name
 from noetl_temporal.machine.waits.matching import signals_of
@@ -28,13 +28,13 @@ _ANYTHING = "..."
 @dataclass(frozen=True)
 class LoadedSuite:
     """A file of tests with its ``playbook``. ``graph`` is None if the tests cannot run: then ``invalid_files`` are the
-    files with diagnostics, or ``refused`` are lines about what the playbook uses that is not supported.
+    files with diagnostics, or ``unsupported`` are lines about what the playbook uses that is not supported.
     """
 
     suite: Suite
     graph: Graph | None
     invalid_files: tuple[Result, ...] = ()
-    refused: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
 
     @property
     def file(self) -> str:
@@ -68,8 +68,8 @@ def load(file: Path, tools: Tools) -> LoadedSuite:
     if result.graph is None:
         return LoadedSuite(suite, None, (result,))
     executors = {kind for kind, tool in tools.items() if tool.has_executor}
-    if refused := unsupported_uses(result.graph, executors):
-        return LoadedSuite(suite, None, refused=tuple(refused))
+    if unsupported := unsupported_uses(result.graph, executors):
+        return LoadedSuite(suite, None, unsupported=tuple(unsupported))
     if unknown := tuple(_unknown_names(suite, result.graph)):
         return LoadedSuite(suite, None, (Result(None, sort_and_dedupe(unknown), source),))
     return LoadedSuite(suite, result.graph)
@@ -98,7 +98,7 @@ def _unknown_names(suite: Suite, graph: Graph) -> Iterator[Diagnostic]:
             yield from _impossible_requests(suite, graph, request)
 
 
-def _unknown_call(suite: Suite, graph: Graph, calls: Calls) -> Iterator[Diagnostic]:
+def _unknown_call(suite: Suite, graph: Graph, calls: CallSelector) -> Iterator[Diagnostic]:
     step = graph.steps.get(calls.step.text)
     if step is None:
         yield from _unknown_step(suite, graph, calls.step)

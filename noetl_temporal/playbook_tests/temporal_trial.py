@@ -49,8 +49,7 @@ from noetl_temporal.runs import RunHandle
 
 __all__ = ["memory_only_reason", "run_on_temporal"]
 
-AT_ONCE = 8
-"""Tests that run at the same time."""
+MAX_CONCURRENT_TESTS = 8
 
 POLL_SECONDS = 0.02
 
@@ -69,7 +68,7 @@ async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Grap
     """Return the results of tests, each with its graph, in their order."""
     client = await Client.connect(address, data_converter=data_converter(None), header_codec_behavior=HEADERS)
     runs: StubbedRuns = {}
-    slots = asyncio.Semaphore(AT_ONCE)
+    slots = asyncio.Semaphore(MAX_CONCURRENT_TESTS)
 
     async def run_one(test: PlaybookTest, graph: Graph) -> TrialResult:
         async with slots:
@@ -121,15 +120,15 @@ class _Trial:
 
     async def _follow(self, handle: RunHandle) -> list[TrialProblem]:
         """Run the test to its end; return the problems that prevented that."""
-        steering = asyncio.create_task(self._send_requests(handle))
-        ending = asyncio.create_task(handle.result())
+        sending = asyncio.create_task(self._send_requests(handle))
+        result_task = asyncio.create_task(handle.result())
         try:
-            while not ending.done():
-                await asyncio.wait([ending], timeout=POLL_SECONDS)
+            while not result_task.done():
+                await asyncio.wait([result_task], timeout=POLL_SECONDS)
                 if self._stubbed_run.missing_stub is not None or self._stuck_situation is not None:
                     break
-                if steering.done():
-                    steering.result()
+                if sending.done():
+                    sending.result()
             if self._stubbed_run.missing_stub is not None:
                 return [
                     missing_stub_problem(
@@ -138,24 +137,24 @@ class _Trial:
                 ]
             if self._stuck_situation is not None:
                 return stuck_run_problems(self._test, self._graph, self._stubbed_run.world, self._stuck_situation)
-            await self._read_outcome(handle, ending.result())
+            await self._read_outcome(handle, result_task.result())
             return []
         finally:
-            for task in (steering, ending):
+            for task in (sending, result_task):
                 task.cancel()
-            await asyncio.gather(steering, ending, return_exceptions=True)
+            await asyncio.gather(sending, result_task, return_exceptions=True)
             with suppress(RunOverError):
                 await handle.terminate("the test has ended")
 
     async def _read_outcome(self, handle: RunHandle, report: Any) -> None:
-        """Fill in the outcome of the run, in the form of the in-memory host."""
+        """Complete the TrialRun with the outcome of the run, as the in-memory host would."""
         run = self._stubbed_run.run
         state: dict[str, Any] = await handle.workflow.query("state")
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
         records: dict[str, Any] = state.get("records", {})
         run.results = {step: record["outcome"].get("result") for step, record in records.items()}
-        kept: Mapping[str, list[Any]] = state.get("signals", {})
-        run.unused_signals = [msgspec.convert(signal, Signal) for queue in kept.values() for signal in queue]
+        signal_queues: Mapping[str, list[Any]] = state.get("signals", {})
+        run.unused_signals = [msgspec.convert(signal, Signal) for queue in signal_queues.values() for signal in queue]
         timers = await delays_of_timers(self._client, handle.workflow_id)
         run.delays = [
             seconds for _, seconds in sorted([*self._stubbed_run.delays, *timers], key=lambda timed: timed[0])
@@ -252,9 +251,7 @@ class _Trial:
 
 
 def _time_of(clocks: list[WorkflowClock]) -> datetime:
-    """Return the time of the workflow that is behind the others. The clock of one that waits for its loops stands
-    still.
-    """
+    """Return the time of the slowest clock. The clock of a workflow that waits for its loops stands still."""
     return min((clock.now for clock in clocks if not clock.children), default=clocks[0].now)
 
 

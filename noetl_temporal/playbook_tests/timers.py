@@ -12,10 +12,10 @@ from noetl_temporal.replay import histories_of
 
 __all__ = ["delays_of_timers"]
 
-DELAYED = re.compile(r"(?!.* times out in )\S+ .+ in \S+ s")
+DELAY_SUMMARY = re.compile(r"(?!.* times out in )\S+ .+ in \S+ s")
 """The summary of a timer before a page, a retry or a jump."""
 
-WAITED = re.compile(r".+ (waits until its time|times out)")
+WAIT_SUMMARY = re.compile(r".+ (waits until its time|times out)")
 """The summary of a timer of a task that waits."""
 
 
@@ -35,15 +35,15 @@ async def delays_of_timers(client: Client, workflow_id: str) -> list[tuple[float
 
 
 def _delays(events: list[HistoryEvent], summaries: dict[int, str]) -> Iterator[tuple[float, float]]:
-    started = {event.event_id: event for event in events}
+    events_by_id = {event.event_id: event for event in events}
     for event in events:
         if event.HasField("timer_started_event_attributes"):
-            if DELAYED.fullmatch(summaries.get(event.event_id, "")):
+            if DELAY_SUMMARY.fullmatch(summaries.get(event.event_id, "")):
                 yield event.event_time.ToMilliseconds(), _seconds(event)
         elif event.HasField("timer_fired_event_attributes"):
             started_id = event.timer_fired_event_attributes.started_event_id
-            if WAITED.fullmatch(summaries.get(started_id, "")):
-                yield event.event_time.ToMilliseconds(), _seconds(started[started_id])
+            if WAIT_SUMMARY.fullmatch(summaries.get(started_id, "")):
+                yield event.event_time.ToMilliseconds(), _seconds(events_by_id[started_id])
 
 
 def _seconds(event: HistoryEvent) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_tests import PlaybookTest
-from noetl_temporal.playbook_tests.expectations import TrialProblem, failed_expectations, place_of, route_of
+from noetl_temporal.playbook_tests.expectations import TrialProblem, failed_expectations, location_of, route_of
 from noetl_temporal.playbook_tests.host import TrialRun, run_graph
 from noetl_temporal.playbook_tests.request_problems import request_problems, stuck_problems
 from noetl_temporal.playbook_tests.requests import Requests, Situation
@@ -34,7 +34,7 @@ class TrialResult:
     run: TrialRun
 
     @property
-    def is_passed(self) -> bool:
+    def passed(self) -> bool:
         """Whether the test has no problems."""
         return not self.problems
 
@@ -66,15 +66,15 @@ def _run(test: PlaybookTest, graph: Graph, world: StubbedWorld, run: TrialRun) -
     except NoStubError as missing:
         return [missing_stub_problem(test.span, graph, missing, run)]
     except StuckError:
-        return stuck_run_problems(test, graph, world, world.last)
+        return stuck_run_problems(test, graph, world, world.last_situation)
     return []
 
 
 def stuck_run_problems(
-    test: PlaybookTest, graph: Graph, world: StubbedWorld, last: Situation | None
+    test: PlaybookTest, graph: Graph, world: StubbedWorld, situation: Situation | None
 ) -> list[TrialProblem]:
-    """Return why a run cannot continue; ``last`` is its current state."""
-    return [*stuck_problems(test, graph, last), *request_problems(graph, world.requests, [])]
+    """Return why a run cannot continue in its current situation."""
+    return [*stuck_problems(test, graph, situation), *request_problems(graph, world.requests, [])]
 
 
 def missing_stub_problem(span: Span, graph: Graph, missing: NoStubError, run: TrialRun) -> TrialProblem:
@@ -87,15 +87,17 @@ def missing_stub_problem(span: Span, graph: Graph, missing: NoStubError, run: Tr
     }
     keys = {"step": call.step, "task": call.task, **parts}
     stub = ", ".join(f"{key}: {value}" for key, value in keys.items() if value is not None)
-    place = place_of(graph, call.step, call.task)
+    location = location_of(graph, call.step, call.task)
     so_far = ", ".join(route_of(run))
     message = f"a call has no stub (steps so far: {so_far}); add one, such as {{{stub}, result: ...}}"
-    return TrialProblem(span, message, place=place)
+    return TrialProblem(span, message, location=location)
 
 
 def _unused_stub_problems(test: PlaybookTest, graph: Graph, world: StubbedWorld) -> list[TrialProblem]:
     return [
-        TrialProblem(stub.span, f"nothing used the stub for {stub.calls}", place=place_of(graph, stub.calls.step.text))
-        for stub, use_count in zip(test.stubs, world.used, strict=True)
+        TrialProblem(
+            stub.span, f"nothing used the stub for {stub.calls}", location=location_of(graph, stub.calls.step.text)
+        )
+        for stub, use_count in zip(test.stubs, world.use_counts, strict=True)
         if not use_count
     ]

@@ -36,12 +36,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.Future[Any]:
         """Do the work immediately, as a thread would take real time."""
         del executor
-        done = self.create_future()
+        future = self.create_future()
         try:
-            done.set_result(func(*args))
+            future.set_result(func(*args))
         except Exception as error:
-            done.set_exception(error)
-        return done
+            future.set_exception(error)
+        return future
 
     def advance(self, seconds: float) -> None:
         """Advance the clock."""

@@ -31,7 +31,7 @@ OPTIONS = (
 
 # The limits leave some of the 200 connections to the mirror and to the workers' large values. \\gexec runs each row of
 # the query's result as SQL.
-SETUP = """
+SETUP_SQL = """
 DELETE FROM pg_db_role_setting;
 SELECT format('CREATE ROLE %I', name) FROM unnest(ARRAY['playbooks', 'reader']) AS name
     WHERE name NOT IN (SELECT rolname FROM pg_roles) \\gexec
@@ -65,7 +65,7 @@ def accepts_login(home: Home, sockets: Path, port: int) -> bool:
 def set_up_databases(home: Home, sockets: Path, port: int) -> None:
     """Create what is missing and undo what accounts have changed. Raises StackError."""
     passwords = {account: f"'{home.password(account)}'" for account in (PLAYBOOKS, READER)}
-    result = _psql(home, sockets, port, SETUP.format(**passwords))
+    result = _psql(home, sockets, port, SETUP_SQL.format(**passwords))
     if result.returncode != 0:
         raise StackError(f"the databases of the embedded Postgres cannot be set up:\n{result.stderr.strip()}")
 

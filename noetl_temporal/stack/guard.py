@@ -15,22 +15,22 @@ __all__ = ["Guard"]
 # A negative id means the whole process group: what a server has started is killed with it.
 SCRIPT = """
 servers= services=
-while read -r what pid; do
-  case "$what" in
+while read -r event pid; do
+  case "$event" in
     server) servers="$servers $pid" ;;
     service) services="$services $pid" ;;
     ended)
-      kept=
-      for service in $services; do [ "$service" = "$pid" ] || kept="$kept $service"; done
-      services=$kept ;;
+      others=
+      for service in $services; do [ "$service" = "$pid" ] || others="$others $service"; done
+      services=$others ;;
   esac
 done
 for pid in $services; do kill -9 "-$pid" 2>/dev/null; done
 for pid in $servers; do kill -2 "$pid" 2>/dev/null; done
 for _ in 1 2 3 4 5 6 7 8 9 10; do
-  left=
-  for pid in $servers; do kill -0 "$pid" 2>/dev/null && left="$left $pid"; done
-  servers=$left
+  running=
+  for pid in $servers; do kill -0 "$pid" 2>/dev/null && running="$running $pid"; done
+  servers=$running
   [ -n "$servers" ] || exit 0
   sleep 0.5
 done

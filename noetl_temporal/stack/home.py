@@ -35,10 +35,13 @@ Mode = Literal["dev", "run"]
 """A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
 
 LOCK_SECONDS = 0.5
-"""Processes that only check the lock hold it for a moment."""
+"""How long to wait for the lock of the owner: processes that only check it hold it for a moment."""
+
 OWNER_SECONDS = 5.0
 """More than an owner needs to write its process id after it has locked the file, even on a busy machine."""
+
 USER_SECONDS = 60.0
+"""How long to wait for the lock of the users, which the owner holds only to check it."""
 
 
 class Owner(NamedTuple):
@@ -79,8 +82,8 @@ class Home:
         """Return the message for an error with this folder or its entries; None for other errors."""
         if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
             return None
-        inside = Path(error.filename).absolute().relative_to(self.root)
-        reason = f"{error.strerror}" if inside == Path() else f"{inside}: {error.strerror}"
+        relative_path = Path(error.filename).absolute().relative_to(self.root)
+        reason = f"{error.strerror}" if relative_path == Path() else f"{relative_path}: {error.strerror}"
         return f"cannot use the folder {self.root}: {reason}; set {HOME_VARIABLE} to a folder you own"
 
     def recorded_project(self) -> Path | None:

@@ -92,9 +92,9 @@ class Stack:
         remove_socket_folder(self.home)
         self.home.servers.unlink(missing_ok=True)
 
-    def _record_and_release(self, server: Server, among: list[Server]) -> Server:
+    def _record_and_release(self, server: Server, servers: list[Server]) -> Server:
         """Record the process for a later owner, then start it."""
-        among.append(server)
+        servers.append(server)
         self._guard.watch(server)
         self._record_servers()
         server.release()

@@ -83,7 +83,7 @@ def start_postgres(home: Home, port: int, sockets: Path, run_to_end: RunToEnd) -
         marker=socket,
         account=location.account,
         environment=server_environment(home),
-        inherits=False,
+        inherits_environment=False,
         folder=data,
     )
 
@@ -144,7 +144,7 @@ def _initdb(location: PostgresLocation, home: Home, draft: Path, password: int) 
         marker,
         account=location.initdb_account,
         environment=server_environment(home),
-        inherits=False,
+        inherits_environment=False,
         folder=draft,
         files=(password,),
     )

@@ -58,7 +58,7 @@ class PostgresLocation(NamedTuple):
         return self.accounts.initdb if self.accounts else None
 
     def path_for_server(self, data_folder: Path) -> str:
-        """Return the path under which a program of Postgres, started in ``data``, can access that folder."""
+        """Return the path of ``data_folder`` for a program of Postgres that was started in it."""
         return OWN_FOLDER if self.accounts else str(data_folder)
 
     def give_to_server(self, file: Path | int) -> None:

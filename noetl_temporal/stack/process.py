@@ -27,7 +27,7 @@ OWNER_ONLY_UMASK = 0o077
 
 # The program starts when a line arrives on stdin. If the owner dies before it has recorded this process, the pipe
 # closes and the process ends, so no server ever runs unrecorded.
-HOLD = 'read -r _ && exec "$@" </dev/null'
+HOLD_SCRIPT = 'read -r _ && exec "$@" </dev/null'
 
 
 class Account(NamedTuple):
@@ -93,17 +93,17 @@ def start(
     marker: str,
     account: Account | None = None,
     environment: Mapping[str, str] | None = None,
-    inherits: bool = True,
+    inherits_environment: bool = True,
     folder: Path | None = None,
     files: Sequence[int] = (),
 ) -> Server:
     """Start ``command``, held, in ``folder``, in a session of its own, which Ctrl-C in the terminal does not reach.
 
     Only its account can read the files that it creates. ``environment`` is added to that of this process, or replaces
-    it unless ``inherits``. ``files`` are descriptors that it inherits."""
+    it unless ``inherits_environment``. ``files`` are descriptors that it inherits."""
     with open_log(log) as output:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", HOLD, "sh", *(str(part) for part in command)],
+            ["/bin/sh", "-c", HOLD_SCRIPT, "sh", *(str(part) for part in command)],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -114,7 +114,7 @@ def start(
             group=account.gid if account else None,
             extra_groups=[] if account else None,
             umask=OWNER_ONLY_UMASK,
-            env={**(os.environ if inherits else {}), **(environment or {})},
+            env={**(os.environ if inherits_environment else {}), **(environment or {})},
         )
     return Server(name, process, log, marker)
 

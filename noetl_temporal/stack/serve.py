@@ -29,8 +29,11 @@ OPTIONS = {"worker": ("--grace", "10")}
 """Arguments of the services. The worker's --grace is shorter than SERVICE_STOP_SECONDS."""
 POLL_SECONDS = 0.2
 RESTART_SECONDS = 1.0
+"""The first delay before a restart."""
+
 MAX_RESTART_SECONDS = 30.0
 LASTING_SECONDS = 60.0
+"""A service that ran longer than this is restarted after the first delay."""
 
 
 def serve(home: Home) -> None:
@@ -72,9 +75,9 @@ class _Service:
     """A service that is restarted when it ends. The delay doubles, unless the service ran for LASTING_SECONDS."""
 
     def __init__(self, stack: Stack, name: str, start_service: Callable[[str], Server]) -> None:
-        self._stack, self._name, self._start = stack, name, start_service
+        self._stack, self._name, self._start_service = stack, name, start_service
         self._start_time = self._due = time.monotonic()
-        self._pause = RESTART_SECONDS
+        self._delay = RESTART_SECONDS
         self.server: Server | None = stack.add(start_service(name))
 
     def watch(self) -> None:
@@ -83,15 +86,15 @@ class _Service:
         if self.server is None:
             if now >= self._due:
                 self._start_time = now
-                self.server = self._stack.add(self._start(self._name))
+                self.server = self._stack.add(self._start_service(self._name))
         elif self.server.process.poll() is not None:
             self._stack.remove(self.server)
-            self._pause = RESTART_SECONDS if now - self._start_time > LASTING_SECONDS else self._pause
+            self._delay = RESTART_SECONDS if now - self._start_time > LASTING_SECONDS else self._delay
             self._stack.report(
-                f"{self.server.crash_error('ended unexpectedly').line}; restarting it in {self._pause:g} s"
+                f"{self.server.crash_error('ended unexpectedly').line}; restarting it in {self._delay:g} s"
             )
-            self.server, self._due = None, now + self._pause
-            self._pause = min(2 * self._pause, MAX_RESTART_SECONDS)
+            self.server, self._due = None, now + self._delay
+            self._delay = min(2 * self._delay, MAX_RESTART_SECONDS)
 
 
 def _watch(stack: Stack, services: Sequence[_Service]) -> None:

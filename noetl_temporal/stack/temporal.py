@@ -73,7 +73,7 @@ def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = Fa
         home.log("temporal"),
         marker=str(home.database),
         environment=server_environment(home),
-        inherits=False,
+        inherits_environment=False,
     )
 
 

@@ -40,14 +40,14 @@ def running_stack(home: Home) -> Addresses | None:
 def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
     """Join the stack of ``home``, or start and own it.
 
-    At its end an owner waits for those who have joined; before that it calls ``report_wait``."""
+    At the end an owner waits for other users of the stack; before it waits, it calls ``report_wait``."""
     with ExitStack() as exit_stack:
         wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
-            running_stack_addresses = _join(home, exit_stack)
-            if running_stack_addresses:
-                yield Use(running_stack_addresses, is_owned=False)
+            joined_addresses = _join(home, exit_stack)
+            if joined_addresses:
+                yield Use(joined_addresses, is_owned=False)
                 return
             from noetl_temporal.stack.owner import owned_stack  # not needed to join a stack
 

@@ -28,7 +28,7 @@ ETL = str(EXAMPLES / "etl.yaml")
         ("html", "<!doctype html>"),
     ],
 )
-def test_each_format(bare: Site, form: str, begins: str) -> None:
+def test_compile_writes_each_format(bare: Site, form: str, begins: str) -> None:
     done = bare.noetl("compile", ETL, "--format", form)
     assert done.returncode == 0
     assert done.stdout.startswith(begins)
@@ -58,7 +58,7 @@ def test_warnings_fail_when_they_are_to(bare: Site, args: tuple[str, ...], statu
     done = bare.noetl("compile", file, *args)
     assert done.returncode == status
     assert done.stdout.startswith("x: 2 steps")
-    assert done.stderr.partition("help: quote it to keep the text, or write false\n")[2] == summary
+    assert done.stderr.partition("help: quote it to make it a string, or write false\n")[2] == summary
     as_json = bare.noetl("compile", file, "--diagnostics", "json", *args)
     assert (as_json.returncode, len(json.loads(as_json.stdout))) == (status, 1)
 

@@ -43,7 +43,7 @@ async def stored_rows(dsn: str) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("calls", [2, 5])
-async def test_a_killed_worker(bare: Site, api: Api, calls: int) -> None:
+async def test_a_run_continues_after_its_worker_is_killed(bare: Site, api: Api, calls: int) -> None:
     assert bare.noetl("dev", "up").returncode == 0
     try:
         run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
@@ -57,7 +57,7 @@ async def test_a_killed_worker(bare: Site, api: Api, calls: int) -> None:
         bare.noetl("dev", "down")
 
 
-async def test_a_killed_stack(bare: Site, api: Api) -> None:
+async def test_a_run_continues_when_its_killed_stack_starts_again(bare: Site, api: Api) -> None:
     """Everything dies at once; started again, it finishes the run without being asked."""
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")

@@ -170,7 +170,7 @@ def test_a_mirror_counts_open_runs(watched_worker: WatchedWorker, bare: Site) ->
     assert watched_worker.process.poll() is None
 
 
-def test_an_address_in_use(watched_worker: WatchedWorker, bare: Site) -> None:
+def test_a_health_address_in_use_is_reported(watched_worker: WatchedWorker, bare: Site) -> None:
     done = bare.noetl("worker", "--health", f"127.0.0.1:{watched_worker.port}")
     assert done.returncode == 2
     assert f"cannot listen on 127.0.0.1:{watched_worker.port}: Address already in use" in done.stderr
@@ -197,14 +197,19 @@ TIMED = """\
 apiVersion: noetl.io/v10
 kind: Playbook
 metadata: {name: timed, path: tests/operations/timed}
+workload: {folder: "", at_once: 1}
 workflow:
   - step: work
-    loop: {in: [1, 2, 3, 4], spec: {mode: parallel}}
+    loop: {in: [1, 2, 3, 4], iterator: n, spec: {mode: parallel}}
     tool:
       kind: python
+      input: {folder: "{{ workload.folder }}", at_once: "{{ workload.at_once }}", n: "{{ iter.n }}"}
       code: |
-        import time
+        import os, time
         began = time.monotonic()
+        open(f"{folder}/{n}", "w").close()
+        while len(os.listdir(folder)) < at_once:
+            time.sleep(0.01)
         time.sleep(0.3)
         result = [began, time.monotonic()]
 """
@@ -213,14 +218,16 @@ workflow:
 @pytest.mark.parametrize("slots", ["fixed", "auto"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_the_concurrency_limit_of_a_tool(
-    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, concurrency: int, slots: str
+    cluster: None, bare: Site, monkeypatch: pytest.MonkeyPatch, task_folder: Path, concurrency: int, slots: str
 ) -> None:
+    """Where several calls may run, the first waits for the second."""
     del cluster
     monkeypatch.setenv("NOETL_TOOL_QUEUES", "python")  # which then has a queue of its own
     limits = "--concurrency", f"python={concurrency}", "--slots", slots, "--rate", "python=50"
     worker = bare.start("worker", *limits, "--autoscale")
     try:
-        ran = bare.noetl("run", str(bare.write(TIMED)), "--json")
+        values = "--set", f"folder={task_folder}", "--set", f"at_once={min(concurrency, 2)}"
+        ran = bare.noetl("run", str(bare.write(TIMED)), "--json", *values)
         times = sorted(json.loads(ran.stdout)["result"]["results"])
         overlap = [later[0] < earlier[1] for earlier, later in itertools.pairwise(times)]
         assert any(overlap) == (concurrency > 1), (times, ran.stderr)

@@ -181,7 +181,7 @@ def test_a_long_loop_shows_its_progress(monkeypatch: pytest.MonkeyPatch) -> None
         ([1, 2, 3], "1.0/s"),
     ],
 )
-def test_the_rate_of_a_loop(ends: list[int], expected: str) -> None:
+def test_the_rate_and_remaining_time_of_a_loop_are_shown(ends: list[int], expected: str) -> None:
     progress = Progress()
     start_row = row("loop.started", iterator={"collection_size": 3})
     items = [

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import getpass
 import json
-import time
 from typing import Any
 
 import pytest
 
-from noetl_temporal.cli.run_follower import LOOK_SECONDS
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import Site
 
@@ -108,11 +106,12 @@ def test_waits_of_a_playbook_that_a_called_playbook_calls_are_shown_by_the_run_a
     assert site.noetl(*answer.split()[1:]).returncode == 0
     assert wait_until(lambda: waits(site, run) == ["examples/refund: review"])
     decide = status(site, run)["waits"][0]["answer"].partition(",")[0]
-    time.sleep(LOOK_SECONDS + 1)  # how often the run that is followed looks
+    assert running.stderr is not None
+    line = f"examples/refund: review waits for an approval (Refund it?): {decide}, or noetl reject"
+    assert any(line in shown for shown in running.stderr)
     assert site.noetl(*decide.split()[1:], "--form", "amount=3").returncode == 0
     _, errors = running.communicate(timeout=60)
     assert running.returncode == 0, errors
-    assert f"examples/refund: review waits for an approval (Refund it?): {decide}, or noetl reject" in errors
 
 
 def test_the_command_that_rejects_is_shown(site: Site) -> None:

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import credentials as credentials_module
 from noetl_activities import postgres_connect
 from noetl_activities.credential_fields import FIELDS
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.credentials_file import read_credentials
 from noetl_activities.errors import CredentialError
-from noetl_compiler.checks import changed_credentials
 
 
 def credentials(file: Path | None = None, **environment: Any) -> Credentials:
@@ -289,8 +287,3 @@ async def test_an_unknown_name_is_reported_with_the_known_names(tmp_path: Path, 
     with pytest.raises(CredentialError, match=f"no credential {name!r} {hint}: add it to") as failure:
         await credentials(tmp_path / "c.yaml", VAULT={"token": "hush"}).resolve(name)
     assert "hush" not in str(failure.value)
-
-
-def test_the_compiler_and_the_worker_agree_on_the_fields_beside_a_name() -> None:
-    ours = credentials_module.NAME_KEYS, credentials_module.KEYS_BESIDE_NAME
-    assert ours == (changed_credentials.NAMES, changed_credentials.KEYS_BESIDE_NAME)

@@ -37,7 +37,7 @@ def check(kind: str, *results: dict[str, Any]) -> None:
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_http(web: str) -> None:
+async def test_results_of_http_have_the_described_keys(web: str) -> None:
     outcome = await http.TOOL.run(request("http", url=f"{web}/echo"), Context())
     check("http", outcome.result)
 
@@ -48,7 +48,7 @@ async def test_results_with_rows_have_the_described_keys(postgres: Context) -> N
     check("postgres", outcome.result)
 
 
-async def test_duckdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_results_of_duckdb_have_the_described_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NOETL_HOME", str(tmp_path))
     outcome = await duckdb.TOOL.run(request("duckdb", query=TWO), Context())
     check("duckdb", outcome.result)

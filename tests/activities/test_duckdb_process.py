@@ -290,11 +290,11 @@ async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept_processes: Non
     assert (await run("from t")).result["rows"] == [{"a": 2}]
 
 
-async def test_a_process_that_ends_fails_its_calls_and_is_replaced(kept_processes: None) -> None:
+async def test_a_process_that_ends_fails_its_calls_and_is_replaced(kept_processes: None, folder: Path) -> None:
     await run("create table t as select 1 as a")
-    running = asyncio.create_task(run(ENDLESS))
+    running = asyncio.create_task(run(f"copy (select 1) to 'begun'; {ENDLESS}"))
+    await until((folder / "begun").exists)
     [pid] = processes()
-    await asyncio.sleep(0.2)
     os.kill(pid, signal.SIGKILL)
     outcome = await asyncio.wait_for(running, 30)
     assert outcome.error is not None

@@ -105,7 +105,7 @@ async def test_a_get_with_a_body_takes_none_along(web: str) -> None:
         "?",
     ],
 )
-async def test_no_location_does_harm(location: str) -> None:
+async def test_an_invalid_location_is_a_short_error(location: str) -> None:
     async def answer(writer: Any) -> None:
         writer.write(head(status="302 Found")[:-2] + b"Location: " + location.encode() + b"\r\n\r\n")
 

@@ -38,7 +38,7 @@ def test_ports_are_those_named_but_never_the_stacks(task_ports: str | None, stac
     assert read_settings(environment)["ports"] == expected
 
 
-def test_paths_are_real_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_in_configured_paths_are_resolved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A link may be changed after the worker has begun; what it names is decided here."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")

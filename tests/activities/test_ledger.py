@@ -14,7 +14,7 @@ import asyncpg
 import duckdb
 import pytest
 
-from noetl_activities.sinks import Entry, Stored, duckdb_ledger, find, store
+from noetl_activities.sinks import Entry, StoreResult, duckdb_ledger, find, store
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import RETENTION_DAYS
 from noetl_temporal.stack.addresses import Addresses
@@ -36,10 +36,10 @@ class Place:
         self.context = context
         self.call = f"42/{uuid.uuid4().hex}"
 
-    async def store(self, rows: Any, mode: str = "append", n: int = 1, outcome: str | None = OUTCOME) -> Stored:
+    async def store(self, rows: Any, mode: str = "append", n: int = 1, outcome: str | None = OUTCOME) -> StoreResult:
         return await self.store_as(Entry(f"{self.call}/sink0", n, self.call, outcome, f"{self.call}/once"), rows, mode)
 
-    async def store_as(self, entry: Entry, rows: Any, mode: str = "append") -> Stored:
+    async def store_as(self, entry: Entry, rows: Any, mode: str = "append") -> StoreResult:
         return await store(self.kind, {**self.config, "data": rows}, mode, entry, None, "pg", self.context)
 
     async def find(self, n: int = 1) -> str | None:

@@ -253,8 +253,8 @@ def test_only_a_file_is_read_for_authorities(kind: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     files = {"a pipe": str(tmp_path / "pipe"), "a device": "/dev/zero", "a folder": str(tmp_path), "NUL": "a\0b"}
     code = (
-        "import sys; from noetl_activities.postgres_tls import tls_attempts\n"
-        "tls_attempts('verify-full', sys.argv[1].replace('NUL', '\\0'))"
+        "import sys; from noetl_activities.postgres_tls import tls_contexts\n"
+        "tls_contexts('verify-full', sys.argv[1].replace('NUL', '\\0'))"
     )
     path = files.get(kind, "/nowhere").replace("\0", "NUL")
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, timeout=30)

@@ -145,4 +145,4 @@ async def test_a_cancelled_call_ends_its_process() -> None:
     long_call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await long_call
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 30

@@ -60,7 +60,7 @@ async def test_responses_that_are_not_scripts_are_reported(web: str, path: str, 
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_a_slow_server_gains_nothing(web: str) -> None:
+async def test_an_incomplete_response_times_out(web: str) -> None:
     with pytest.raises(ScriptError, match=r"no complete response after 0.3 s"):
         await fetch(f"{web}/slow", seconds=0.3)
 
@@ -145,7 +145,7 @@ async def test_an_endpoint_that_is_not_an_address_is_refused(object_store: Objec
         await from_store(object_store, f"s3://{PUBLIC}/a.py", NONE, endpoint)
 
 
-async def test_a_credential_that_is_missing_is_one_of_the_process_that_submits() -> None:
+async def test_a_missing_credential_is_reported_as_one_of_the_submitting_process() -> None:
     with pytest.raises(ScriptError, match="no credential 'backup'") as failure:
         await asyncio.to_thread(fetch_script, Download("s3://b-1/a.py", auth="backup"), source_of(NONE))
     assert "with the credentials of that process" in failure.value.hint

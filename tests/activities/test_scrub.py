@@ -120,7 +120,7 @@ def test_a_short_secret_is_removed_only_where_it_is_the_whole() -> None:
     }
 
 
-def test_numbers_and_keys() -> None:
+def test_secrets_are_masked_in_numbers_and_keys() -> None:
     assert scrub({"pin": 4711, "port": 5432, "x4711": 0}, {"4711"}) == {"pin": MASK, "port": 5432, f"x{MASK}": 0}
 
 

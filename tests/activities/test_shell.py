@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl_activities.captured_output import MAX_OUTPUT
+from noetl_activities.captured_output import MAX_OUTPUT_BYTES
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.shell import TOOL
@@ -40,7 +40,7 @@ async def test_the_commands_run_in_order() -> None:
 @pytest.mark.parametrize(
     "config", [{"cmds": "echo a\necho b"}, {"command": "echo a\necho b"}, {"command": ["echo a", "echo b"]}]
 )
-async def test_a_text_is_one_script(config: Any) -> None:
+async def test_a_command_of_several_lines_is_one_script(config: Any) -> None:
     outcome = await TOOL.run(request("shell", **config), Context())
     assert outcome.result["stdout"] == "a\nb\n"
 
@@ -60,7 +60,7 @@ async def test_each_command_of_a_list_has_a_shell_of_its_own_and_all_one_folder(
         ("printf '\\303\\251\\377'", "é\N{REPLACEMENT CHARACTER}"),
     ],
 )
-async def test_it_is_bash(command: str, expected: str) -> None:
+async def test_commands_run_in_bash(command: str, expected: str) -> None:
     outcome = await run(command)
     assert (outcome.error, outcome.result["stdout"], outcome.result["stderr"]) == (None, expected, "")
 
@@ -203,16 +203,16 @@ async def test_it_works_in_another_folder(task_folder: Path, monkeypatch: pytest
 
 async def test_endless_output_is_drained_and_truncated_with_a_warning() -> None:
     outcome = await run("head -c 5000000 /dev/zero | tr '\\0' x; echo end >&2")
-    assert outcome.result["stdout"] == "x" * MAX_OUTPUT
+    assert outcome.result["stdout"] == "x" * MAX_OUTPUT_BYTES
     assert outcome.result["stderr"] == "end\n"
     assert outcome.meta == {
-        "warning": f"stdout has 5,000,000 bytes, and the result only the first {MAX_OUTPUT:,} of them"
+        "warning": f"stdout has 5,000,000 bytes, and the result only the first {MAX_OUTPUT_BYTES:,} of them"
     }
 
 
 @pytest.mark.parametrize("shift", [0, 5, len(TOKEN) - 1])
 async def test_a_secret_that_the_truncation_divides_is_masked(shift: int) -> None:
-    before = MAX_OUTPUT - shift
+    before = MAX_OUTPUT_BYTES - shift
     outcome = await run(f"head -c {before} /dev/zero | tr '\\0' x; echo $TOKEN; head -c 99999 /dev/zero", auth="api")
     assert set(outcome.result["stdout"]) <= {"x", "*"}
 

@@ -15,7 +15,7 @@ from noetl_activities import sinks
 from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres_pool import pooled_connections
-from noetl_activities.sinks import Entry, Sinks, Stored
+from noetl_activities.sinks import Entry, Sinks, StoreResult
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.sinks.postgres_batch import SinkRequest, batch_key
@@ -25,7 +25,7 @@ from tests.shell.servers import proxy_to
 from .conftest import Context
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-Result = Stored | tuple[str, Outcome | None]
+Result = StoreResult | tuple[str, Outcome | None]
 
 
 def outcome_of(n: object) -> str:
@@ -105,7 +105,7 @@ async def table(make: Callable[..., Awaitable[Table]]) -> Table:
 
 async def test_rows_and_entries_of_many_calls_are_one_transaction(table: Table) -> None:
     store_all = await table.store_all([{"id": n} for n in range(100)])
-    assert store_all == [Stored(1, table.name, is_in_ledger=True)] * 100
+    assert store_all == [StoreResult(1, table.name, is_in_ledger=True)] * 100
     assert await table.rows() == [(n, None) for n in range(100)]
     assert await table.transactions() == 1
     sql = "select count(distinct xmin::text) from noetl_ledger.outcome where key like $1"
@@ -184,7 +184,7 @@ async def test_a_row_that_is_refused_leaves_the_others_in_batches(table: Table) 
     data: list[Any] = [{"id": n} for n in range(64)]
     data[40] = {"id": "five"}
     store_all = await table.store_all(data)
-    assert [call for call, answer in enumerate(store_all) if not isinstance(answer, Stored)] == [40]
+    assert [call for call, answer in enumerate(store_all) if not isinstance(answer, StoreResult)] == [40]
     assert len(await table.rows()) == 63
     assert await table.transactions() <= 7
 
@@ -221,7 +221,7 @@ def test_replace_that_empties_at_each_call_stays_alone() -> None:
 
 async def test_one_of_two_exclusive_calls_stores(table: Table) -> None:
     store_all = await table.store_all([{"id": 1}, {"id": 2}, {"id": 1}])
-    assert sum(isinstance(answer, Stored) for answer in store_all) == 2
+    assert sum(isinstance(answer, StoreResult) for answer in store_all) == 2
     assert await table.rows() == [(1, None), (2, None)]
 
 
@@ -230,8 +230,10 @@ async def test_stored_rows_are_not_stored_again(make: Callable[..., Awaitable[Ta
     table = await make()
     await table.store_all([{"id": n} for n in range(10)])
     store_all = await table.store_all([{"id": n + 100} for n in range(20)])
-    assert all(isinstance(answer, Stored) for answer in store_all)
-    rivals = [answer.rival and json.loads(answer.rival)["result"] for answer in store_all if isinstance(answer, Stored)]
+    assert all(isinstance(answer, StoreResult) for answer in store_all)
+    rivals = [
+        answer.rival and json.loads(answer.rival)["result"] for answer in store_all if isinstance(answer, StoreResult)
+    ]
     assert rivals == [*range(10), *[None] * 10]
     assert [row for row, _ in await table.rows()] == [*range(10), *range(110, 120)]
 
@@ -245,8 +247,8 @@ async def test_concurrent_batches_store_each_row_once(make: Callable[..., Awaita
     mine = (table.store(call, row) for call, row in data)
     theirs = (rival.store(call, row) for call, row in reversed(data))
     answers = await asyncio.gather(*mine, *theirs)
-    assert all(isinstance(answer, Stored) for answer in answers)
-    assert sum(answer.duplicate for answer in answers if isinstance(answer, Stored)) == 60
+    assert all(isinstance(answer, StoreResult) for answer in answers)
+    assert sum(answer.duplicate for answer in answers if isinstance(answer, StoreResult)) == 60
     assert [row for row, _ in await table.rows()] == list(range(60))
 
 
@@ -273,7 +275,7 @@ async def test_a_call_that_is_cancelled_stores_nothing_and_the_others_do(table: 
         answers = await asyncio.gather(*tasks, return_exceptions=True)
     finally:
         await holder.close()
-    assert [isinstance(answer, Stored) for answer in answers] == [True, True, False, True, True, True]
+    assert [isinstance(answer, StoreResult) for answer in answers] == [True, True, False, True, True, True]
     assert [row for row, _ in await table.rows()] == [0, 1, 3, 4, 5]
     assert table.key(2) not in await table.entries()
 
@@ -291,7 +293,7 @@ async def test_a_batch_of_cancelled_calls_is_rolled_back(table: Table, servers: 
             await until_blocked(table.connection, 0)
     finally:
         await holder.close()
-    assert await table.store_all([{"id": n} for n in range(3)]) == [Stored(1, table.name, is_in_ledger=True)] * 3
+    assert await table.store_all([{"id": n} for n in range(3)]) == [StoreResult(1, table.name, is_in_ledger=True)] * 3
 
 
 async def test_a_row_that_is_locked_keeps_only_its_own_call_waiting(table: Table, servers: Addresses) -> None:
@@ -305,7 +307,7 @@ async def test_a_row_that_is_locked_keeps_only_its_own_call_waiting(table: Table
             others = [task for n, task in enumerate(tasks) if n != 3]
             await asyncio.wait_for(asyncio.gather(*others), 30)
             assert not tasks[3].done()
-        assert isinstance(await tasks[3], Stored)
+        assert isinstance(await tasks[3], StoreResult)
     finally:
         await holder.close()
     assert await table.rows() == [(n, "new") for n in range(6)]
@@ -337,7 +339,9 @@ async def test_every_call_reports_that_the_server_is_unavailable(
         expected = await alone.store(0, {"id": 0})
         assert await table.store_all([{"id": n} for n in range(4)]) == [expected] * 4
         await proxy.restore()
-        assert await table.store_all([{"id": n} for n in range(4)]) == [Stored(1, table.name, is_in_ledger=True)] * 4
+        assert (
+            await table.store_all([{"id": n} for n in range(4)]) == [StoreResult(1, table.name, is_in_ledger=True)] * 4
+        )
 
 
 async def test_a_connection_that_is_lost_in_the_middle_loses_and_doubles_nothing(
@@ -355,7 +359,7 @@ async def test_a_connection_that_is_lost_in_the_middle_loses_and_doubles_nothing
         answers = await storing
     finally:
         await holder.close()
-    assert all(isinstance(answer, Stored) for answer in answers)
+    assert all(isinstance(answer, StoreResult) for answer in answers)
     assert [row for row, _ in await table.rows()] == list(range(20))
 
 
@@ -365,7 +369,7 @@ async def test_without_a_ledger_each_call_stores_by_itself(table: Table, monkeyp
 
     monkeypatch.setattr(ledger, "ensure", forbidden)
     store_all = await table.store_all([{"id": n} for n in range(4)])
-    assert [answer.warning for answer in store_all if isinstance(answer, Stored)] == [ledger.NO_LEDGER] * 4
+    assert [answer.warning for answer in store_all if isinstance(answer, StoreResult)] == [ledger.NO_LEDGER] * 4
     assert len(await table.rows()) == await table.transactions() == 4
 
 

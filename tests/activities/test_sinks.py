@@ -12,7 +12,7 @@ import pytest
 from noetl_activities import duckdb as duckdb_tool
 from noetl_activities import postgres as postgres_tool
 from noetl_activities.errors import ConfigError, SinkError
-from noetl_activities.sinks import Entry, Stored, store
+from noetl_activities.sinks import Entry, StoreResult, store
 from noetl_activities.sinks.data import require_keys, sink_rows
 
 from .conftest import Context, request
@@ -35,7 +35,7 @@ async def table(postgres: Context) -> str:
 
 async def sink(
     context: Context, config: dict[str, Any], result: Any = None, mode: str = "insert", key: str = ""
-) -> Stored:
+) -> StoreResult:
     return await store("postgres", config, mode, Entry(key or uuid.uuid4().hex), result, "pg", context)
 
 
@@ -302,7 +302,7 @@ async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None
     file = tmp_path / "s.duckdb"
     text = "create table if not exists t (id int); insert into t values (1); select * from t"
     config = {"statement": text, "database": str(file)}
-    first = await store("duckdb", config, "insert", Entry("42/k", outcome="{}", call="42/c"), None, None, Context())
+    first = await store("duckdb", config, "insert", Entry("42/k", outcome="{}", call_key="42/c"), None, None, Context())
     second = await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
     assert (first.is_in_ledger, first.duplicate, second.duplicate) == (True, False, True)
     assert await duckdb_rows(file, "select id from t") == [{"id": 1}]

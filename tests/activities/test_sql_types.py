@@ -129,7 +129,7 @@ async def in_postgres(context: Context, sql: str, *params: Any) -> Outcome:
 
 
 @pytest.mark.usefixtures("home")
-async def test_duckdb() -> None:
+async def test_values_of_duckdb_become_json() -> None:
     outcomes = {sql: (await in_duckdb(f"select {sql} as v")) for sql, _ in DUCKDB}
     assert {sql: outcome.error for sql, outcome in outcomes.items() if outcome.error} == {}
     assert {sql: answer.result["rows"][0]["v"] for sql, answer in outcomes.items()} == dict(DUCKDB)
@@ -150,7 +150,7 @@ async def test_a_duckdb_value_that_python_cannot_represent_is_reported_without_a
     assert "\n" not in error.message
 
 
-async def test_postgres(postgres: Context) -> None:
+async def test_values_of_postgres_become_json(postgres: Context) -> None:
     for sql, expected in POSTGRES:
         outcome = await in_postgres(postgres, f"select {sql} as v")
         assert outcome.error is None, (sql, outcome.error)

@@ -233,7 +233,7 @@ async def test_an_error_of_the_server_is_that_of_the_transfer(postgres: Context,
 
 
 @pytest.mark.usefixtures("loopback")
-async def test_a_missing_path(postgres: Context, tables: Tables, web: str) -> None:
+async def test_a_data_path_that_the_response_lacks_is_refused(postgres: Context, tables: Tables, web: str) -> None:
     source = {"type": "http", "url": f"{web}/people", "data_path": "data.cities"}
     with pytest.raises(ConfigError, match=r"the response of the source has no 'data.cities'"):
         await copy(postgres, source, pg(table=tables.target))

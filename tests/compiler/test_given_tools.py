@@ -114,7 +114,7 @@ def test_a_sink_of_the_case_dialect_may_run_it() -> None:
     assert "greet" in [task.kind for task in result.graph.steps["start"].tasks]
 
 
-def test_migration_reads_it() -> None:
+def test_migration_accepts_a_tool_of_the_caller() -> None:
     source = SourceFile("p.yaml", FORMS["a step of v1"] % "greeting: Hi")
     migration = migrate_parsed(parse_playbook(source, TOOLS))
     assert migration.text is not None

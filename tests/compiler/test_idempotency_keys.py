@@ -54,7 +54,7 @@ def key_of(text: str, index: int = 0) -> str | None:
     ("dialect", "text"),
     [("v10", V10), ("v10", BESIDE), ("case", CASE), ("v1", V1), ("legacy", LEGACY), ("v10", WORKBOOK)],
 )
-def test_every_dialect_has_it(dialect: str, text: str) -> None:
+def test_every_dialect_accepts_an_idempotency_key(dialect: str, text: str) -> None:
     graph = compile_or_raise(text)
     assert graph.source.dialect == dialect
     assert key_of(text) == "X-Key"

@@ -8,7 +8,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph, Loop
-from noetl_compiler.migration import migrate, without_places
+from noetl_compiler.migration import migrate, without_spans
 from noetl_compiler.source import SourceFile
 
 CASE = """\
@@ -74,7 +74,7 @@ def test_a_rule_about_an_item_is_a_route_of_the_item() -> None:
 def test_v10_writes_the_routes_in_the_loop() -> None:
     migrated_text = migrate(SourceFile("items.yaml", text())).text
     assert migrated_text is not None
-    assert without_places(graph_of(migrated_text)) == without_places(graph_of(text()))
+    assert without_spans(graph_of(migrated_text)) == without_spans(graph_of(text()))
 
 
 def test_the_steps_on_a_route_are_reached_and_see_the_item() -> None:

@@ -10,11 +10,11 @@ import pytest
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.constructs import CONSTRUCTS, below
+from noetl_compiler.language.constructs import CONSTRUCTS, nested_construct
 from noetl_compiler.language.constructs.loops import LOOP_SPEC
 from noetl_compiler.language.constructs.policies import CIRCUIT
 from noetl_compiler.language.constructs.steps import STEP, STEP_SPEC
-from noetl_compiler.language.value_types import Below, Either, ListOf, ValueType
+from noetl_compiler.language.value_types import Either, ListOf, Nested, ValueType
 from noetl_compiler.language.words import JOINS, ROUTE_MODES
 from noetl_compiler.nodes import MappingNode
 from noetl_compiler.reader import read
@@ -31,13 +31,13 @@ def fields_of(construct: Construct, text: str) -> ConstructFields:
 
 
 def findings_of(fields: ConstructFields) -> list[tuple[Code, str]]:
-    fields.close()
+    fields.check_keys()
     return [(diagnostic.code, diagnostic.message) for diagnostic in fields.report.diagnostics]
 
 
 def names_in(value: ValueType) -> Iterator[str]:
     match value:
-        case Below(name):
+        case Nested(name):
             yield name
         case ListOf(item):
             yield from names_in(item)
@@ -65,7 +65,7 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
     def below_step(*path: str) -> str:
         construct = STEP
         for name in path:
-            keys = below(construct.by_name[name])
+            keys = nested_construct(construct.by_name[name])
             assert keys is not None
             construct = keys
         return construct.name
@@ -74,7 +74,7 @@ def test_the_canonical_form_of_a_key_is_found() -> None:
     assert below_step("next", "arcs") == "target"
     assert below_step("loop", "spec", "frame") == "frame"
     assert below_step("timeout") == "timeout"
-    assert below(Key("x", "A text.")) is None
+    assert nested_construct(Key("x", "A text.")) is None
 
 
 def test_a_key_is_read_under_an_older_name() -> None:

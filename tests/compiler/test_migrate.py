@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.graph import Graph
-from noetl_compiler.migration import Migration, migrate, without_places
+from noetl_compiler.migration import Migration, migrate, without_spans
 from noetl_compiler.nodes import to_json
 from noetl_compiler.reader import read
 from noetl_compiler.schema import json_schema
@@ -35,7 +35,7 @@ def migrate_text(text: str) -> Migration:
 def graph_of(text: str) -> Graph:
     graph = compile_text(text).graph
     assert graph is not None
-    return without_places(graph)
+    return without_spans(graph)
 
 
 def unmigrated_files() -> list[Path]:

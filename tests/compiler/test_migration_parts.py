@@ -14,8 +14,8 @@ from noetl_compiler.migration import migrate
 from noetl_compiler.migration.comments import comments_of
 from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.document import emit_document
-from noetl_compiler.migration.graph_diff import first_difference, without_places
-from noetl_compiler.migration.source_lookup import NOWHERE, Region
+from noetl_compiler.migration.graph_diff import first_difference, without_spans
+from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping
 from noetl_compiler.migration.write import write
 from noetl_compiler.nodes import MappingNode, to_json
 from noetl_compiler.reader import read
@@ -42,7 +42,7 @@ DATA: st.SearchStrategy[Json] = st.recursive(
 @example({'"\x85': None})
 def test_written_yaml_is_read_back_unchanged(data: dict[str, Json]) -> None:
     nothing = SourceFile("", "")
-    document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
+    document = MappingNode(tuple(SourceMapping(MappingNode((), NO_SPAN)).entries(Value(data))), NO_SPAN)
     text = write(document, nothing)
     second_root, diagnostics = read(SourceFile("", text))
     assert diagnostics == []
@@ -65,7 +65,7 @@ def test_written_yaml_is_read_back_unchanged(data: dict[str, Json]) -> None:
 )
 def test_a_block_keeps_its_exact_text(text: str) -> None:
     data = {"before": 1, "code": text, "list": [text], "after": {"deep": text, "last": 2}}
-    document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
+    document = MappingNode(tuple(SourceMapping(MappingNode((), NO_SPAN)).entries(Value(data))), NO_SPAN)
     second_root, _ = read(SourceFile("", write(document, SourceFile("", ""))))
     assert second_root is not None
     assert to_json(second_root) == data
@@ -73,7 +73,7 @@ def test_a_block_keeps_its_exact_text(text: str) -> None:
 
 def test_code_stays_a_block_whatever_its_spaces() -> None:
     data = {"code": "def f():\n\treturn 1   \n"}
-    document = MappingNode(tuple(Region(MappingNode((), NOWHERE)).entries(Value(data))), NOWHERE)
+    document = MappingNode(tuple(SourceMapping(MappingNode((), NO_SPAN)).entries(Value(data))), NO_SPAN)
     assert write(document, SourceFile("", "")) == "code: |\n  def f():\n  \treturn 1   \n"
 
 
@@ -123,7 +123,7 @@ def test_no_comment_is_lost_wherever_it_stands(data: st.DataObject) -> None:
 def test_a_result_that_means_something_else_is_not_handed_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_workload(draft: MigrationContext) -> MappingNode:
         whole = emit_document(draft)
-        return MappingNode(tuple(entry for entry in whole.entries if entry[0].text != "workload"), NOWHERE)
+        return MappingNode(tuple(entry for entry in whole.entries if entry[0].text != "workload"), NO_SPAN)
 
     monkeypatch.setattr("noetl_compiler.migration.emit_document", without_workload)
     result = migrate(SourceFile("", LEGACY.read_text(encoding="utf-8")))
@@ -135,7 +135,7 @@ def test_places_are_all_that_is_not_compared() -> None:
     playbook_text = "metadata: {name: x}\nworkflow:\n  - step: start\n    tool: {kind: noop, message: hello}\n"
     texts = {"a": playbook_text, "b": f"\n{playbook_text}", "c": playbook_text.replace("hello", "hi")}
     graphs = (compile_text(text, file).graph for file, text in texts.items())
-    first_graph, moved_graph, other_graph = (without_places(graph) for graph in graphs if graph)
+    first_graph, moved_graph, other_graph = (without_spans(graph) for graph in graphs if graph)
     assert first_difference(first_graph, moved_graph) == ""
     assert first_difference(first_graph, other_graph) == "steps.start.tasks.0.config.data.message"
 

@@ -7,7 +7,7 @@ import pytest
 from noetl_compiler.language.events import NAMES
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.non_boolean import NonBoolean
-from noetl_compiler.templating.outcome_facts import WORDS
+from noetl_compiler.templating.outcome_truths import WORDS
 from noetl_temporal.machine.views import EventName
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import escape
 from itertools import combinations, pairwise
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from noetl_compiler.forecast import forecast
 from noetl_compiler.graph import Arc, Graph, Loop, Route, SourceRef, Span, Step, Template, Value, seal
 from noetl_compiler.preview import dot, page, svg
 from noetl_compiler.preview.arrows import Arrow
+from noetl_compiler.preview.forecast_table import forecast_cells
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size
 from noetl_compiler.preview.layers import lay_out
 
@@ -151,6 +153,12 @@ def test_a_page_does_not_break_a_template_across_lines() -> None:
     html = page(graph, forecast(graph))
     assert "<p>credentials: pg_<span>{{ payload.of &lt; 1 }}</span></p>" in html
     assert "header p span, li code span { white-space: nowrap }" in html
+
+
+def test_the_table_of_a_page_says_what_its_forecast_assumes() -> None:
+    graph = graph_of(step_leading_to("a", "end"))
+    html = page(graph, forecast(graph))
+    assert f"<caption>{escape(forecast_cells(forecast(graph)).assumptions)}</caption>" in html
 
 
 def test_the_route_of_otherwise_is_labelled() -> None:

@@ -11,7 +11,7 @@ from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Arc, Graph, Json, Loop, Route, SourceRef, Span, Step, Task, Template, Value, seal
 from noetl_compiler.preview import mermaid, tree
 from noetl_compiler.preview.calls import summarise_call
-from noetl_compiler.preview.phrases import seconds
+from noetl_compiler.preview.phrases import duration_in_words
 
 PLAYBOOK = """
 apiVersion: noetl.io/v10
@@ -247,4 +247,4 @@ def test_a_call_is_reported_without_what_may_be_secret(kind: str, config: Json, 
     ],
 )
 def test_durations_of_whole_hours_and_days_are_shown_as_such(data: float, text: str) -> None:
-    assert seconds(Value(data)) == text
+    assert duration_in_words(Value(data)) == text

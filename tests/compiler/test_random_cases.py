@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
 from noetl_compiler.graph import encode
-from noetl_compiler.migration import migrate, without_places
+from noetl_compiler.migration import migrate, without_spans
 from noetl_compiler.source import SourceFile
 
 Strategy: TypeAlias = st.SearchStrategy[Any]
@@ -107,4 +107,4 @@ def test_every_case_is_read_and_has_a_v10_form(text: str) -> None:
     assert migration.defect == ""
     migrated_graph = compile_text(migration.text or "").graph
     assert migrated_graph is not None
-    assert without_places(migrated_graph) == without_places(result.graph)
+    assert without_spans(migrated_graph) == without_spans(result.graph)

@@ -10,7 +10,7 @@ from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic
 from noetl_compiler.source import SourceFile
-from noetl_compiler.sql_syntax import quoted_templates, syntax_problem
+from noetl_compiler.sql_syntax import find_syntax_error, quoted_templates
 
 HEAD = """\
 apiVersion: noetl.io/v2
@@ -49,7 +49,7 @@ def findings(fields: str) -> list[Diagnostic]:
     ],
 )
 def test_a_certain_mistake_has_its_place(dialect: str, sql: str, near: str) -> None:
-    problem = syntax_problem(sql, dialect)
+    problem = find_syntax_error(sql, dialect)
     assert problem is not None
     assert sql[problem.start : problem.end] == near
 
@@ -91,12 +91,12 @@ def test_a_certain_mistake_has_its_place(dialect: str, sql: str, near: str) -> N
     ],
 )
 def test_sql_that_may_be_valid_is_not_reported(dialect: str, sql: str) -> None:
-    assert syntax_problem(sql, dialect) is None
+    assert find_syntax_error(sql, dialect) is None
 
 
 def test_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG):
-        assert syntax_problem("vacuum analyze t", "postgres") is None
+        assert find_syntax_error("vacuum analyze t", "postgres") is None
     assert caplog.records == []
     assert not logging.getLogger("sqlglot").disabled
 

@@ -14,18 +14,18 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: forms}\n"
 OTHERS = "- {step: other, tool: {kind: noop}, next: {arcs: [{step: end}]}}\n- {step: end}\n"
 
 
-def without_places(part: Any) -> Any:
+def without_spans(part: Any) -> Any:
     """The graph's JSON without spans and digest; a template is its text."""
     if isinstance(part, dict):
         tree = cast("dict[str, Any]", part)
-        entries = {key: without_places(item) for key, item in tree.items() if key not in ("span", "digest")}
+        entries = {key: without_spans(item) for key, item in tree.items() if key not in ("span", "digest")}
         return entries | ({"templates": sorted(tree["templates"])} if "templates" in tree else {})
-    return [without_places(item) for item in cast("list[Any]", part)] if isinstance(part, list | tuple) else part
+    return [without_spans(item) for item in cast("list[Any]", part)] if isinstance(part, list | tuple) else part
 
 
 def graph_of(step: str, head: str = "") -> Any:
     text = f"{HEAD}{head}workflow:\n- {{step: start, {step}}}\n{OTHERS}"
-    return without_places(msgspec.to_builtins(compile_or_raise(text)))
+    return without_spans(msgspec.to_builtins(compile_or_raise(text)))
 
 
 TOOL = "tool: {kind: noop}"

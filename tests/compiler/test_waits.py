@@ -9,7 +9,7 @@ import pytest
 
 from noetl_compiler import compile_file, compile_text, preview
 from noetl_compiler.language.moments import iso, milliseconds
-from noetl_compiler.language.payload_schema import form_problem, form_schema, payload_problem, schema_problem
+from noetl_compiler.language.payload_schema import form_error, form_schema, payload_error, schema_error
 
 WAITS = Path(__file__).parent / "corpus" / "ok" / "v10_waits.yaml"
 
@@ -63,9 +63,11 @@ def test_a_timeout_is_the_first_route_of_its_step() -> None:
         ({"required": ["a"]}, {}, "data lacks 'a'"),
     ],
 )
-def test_payloads(schema: dict[str, Any], value: Any, why: str | None) -> None:
-    assert schema_problem(schema) is None
-    assert payload_problem(value, schema) == why
+def test_a_payload_that_does_not_match_its_schema_is_refused(
+    schema: dict[str, Any], value: Any, why: str | None
+) -> None:
+    assert schema_error(schema) is None
+    assert payload_error(value, schema) == why
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_payloads(schema: dict[str, Any], value: Any, why: str | None) -> None:
      {"properties": {"a": 3}}, {"required": "a"}],
 )  # fmt: skip
 def test_values_that_are_not_schemas(schema: Any) -> None:
-    assert schema_problem(schema) is not None
+    assert schema_error(schema) is not None
 
 
 @pytest.mark.parametrize(
@@ -94,9 +96,9 @@ def test_values_that_are_not_schemas(schema: Any) -> None:
     ],
 )
 def test_forms_of_waits(form: Any, is_one: bool) -> None:
-    assert (form_problem(form) is None) == is_one
+    assert (form_error(form) is None) == is_one
     if is_one:
-        assert schema_problem(form_schema(form)) is None
+        assert schema_error(form_schema(form)) is None
 
 
 @pytest.mark.parametrize(

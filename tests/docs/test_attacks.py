@@ -12,7 +12,7 @@ PAGE = (ROOT / "dev" / "attacks.md").read_text(encoding="utf-8")
 ROWS = [line for line in PAGE.splitlines() if line.startswith("| ") and not line.startswith("| attack |")]
 
 
-def test_the_tests_exist() -> None:
+def test_all_tests_named_in_the_list_of_attacks_exist() -> None:
     named_tests = {(path, name) for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)}
     assert named_tests
     assert {citation for citation in named_tests if not _defines(ROOT / citation[0], citation[1])} == set()

@@ -16,7 +16,7 @@ TESTS = sorted((ROOT / "dev").glob("*examples/*.test.yaml"))
 EXAMPLES = sorted(set((ROOT / "dev").glob("*examples/*.yaml")) - set(TESTS))
 
 
-def test_there_are_examples() -> None:
+def test_the_example_files_are_known() -> None:
     assert [file.stem for file in EXAMPLES] == ["etl", "hello", "events_case", "pagination_legacy"]
 
 

@@ -64,7 +64,7 @@ def test_lines_are_short() -> None:
     assert [line for line in prose.splitlines() if len(line) > 132] == []
 
 
-def test_there_are_commands() -> None:
+def test_the_readme_has_commands() -> None:
     assert {command.split()[1] for command in COMMANDS} >= {"run", "compile", "dev", "status", "events", "worker"}
 
 
@@ -80,7 +80,7 @@ def test_commands_and_their_options_exist(line: str, tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\((?!http)([^)#]+)\)", README))
-def test_links_lead_somewhere(target: str) -> None:
+def test_link_targets_exist(target: str) -> None:
     assert (ROOT / target).exists()
 
 

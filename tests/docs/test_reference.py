@@ -142,10 +142,10 @@ def test_tests_pass_as_their_page_says(block: Block, tmp_path: Path) -> None:
     (tmp_path / "example.yaml").write_text(block.tested)
     (tmp_path / "example.test.yaml").write_text(block.text)
     suite = load(tmp_path / "example.test.yaml", installed_tools())
-    assert suite.graph is not None, (suite.invalid_files, suite.refused)
+    assert suite.graph is not None, (suite.invalid_files, suite.unsupported)
     verdicts = [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
     problems = [problem.message for verdict in verdicts for problem in verdict.problems]
-    observed = {"passed": sum(verdict.is_passed for verdict in verdicts), "problems": problems}
+    observed = {"passed": sum(verdict.passed for verdict in verdicts), "problems": problems}
     assert is_match({"problems": [], **block.notes}, observed), observed
 
 

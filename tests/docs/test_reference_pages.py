@@ -52,7 +52,7 @@ def test_the_result_of_every_tool_is_in_the_reference() -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_links_lead_somewhere(name: str) -> None:
+def test_link_targets_exist(name: str) -> None:
     for target, anchor in re.findall(r"\]\((?!http)([^)#\s]*)(?:#([^)]*))?\)", TEXTS[name]):
         file = FOLDER / target if target else FOLDER / name
         assert file.exists(), target
@@ -101,7 +101,7 @@ def test_names_of_a_task_and_an_iteration() -> None:
     )
 
 
-def test_names_after_a_call() -> None:
+def test_the_names_visible_after_a_call_are_documented() -> None:
     text = section(page("templates"), "After a call")
     assert first_cells(text) == tables.OUTCOME.keys()
     assert set(re.findall(r"`event\.(\w+)`", text)) == tables.BELOW_EVENT

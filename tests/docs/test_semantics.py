@@ -14,7 +14,7 @@ TESTS = {
 }
 
 
-def test_the_tests_exist() -> None:
+def test_all_tests_named_in_the_semantics_exist() -> None:
     named_tests = set(re.findall(r"`(test_\w+\.py::\w+)`", PAGE))
     assert named_tests
     assert named_tests - TESTS == set()

@@ -30,13 +30,13 @@ class Activity:
             self.attempts.append(call.task)
             outcome = report_of(self.answer(call)).outcome
             names = call_names(call.names, call.step, call.kind, outcome, attempt, call.page or 1)
-            scope = Chain(call.scope, names) if call.aside else Chain(names, call.scope)
+            scope = Chain(call.scope, names) if call.is_guarded else Chain(names, call.scope)
             try:
                 decision = self._apply_policy(call, outcome, scope, attempt)
             except TemplateFailure as failure:
                 return ToolReport(outcome, failed=failure_of(failure))
             if decision.do != "retry":
-                return ToolReport(outcome, decision.rule, decision.exhausted, mistakes=decision.mistakes)
+                return ToolReport(outcome, decision.rule, decision.exhausted, warnings=decision.warnings)
 
     def _apply_policy(self, call: ToolCall, outcome: PlainOutcome, scope: Mapping[str, Any], attempt: int) -> Decision:
         if outcome["status"] == "ok":

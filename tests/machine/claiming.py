@@ -8,7 +8,7 @@ from typing import Any
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
-from noetl_temporal.machine.facts import CancelRequested, Continued, Resumed, Started, ToolFinished, ValueLoaded
+from noetl_temporal.machine.facts import CancelRequested, Continued, Restored, Started, ToolFinished, ValueLoaded
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.stored import load_id
@@ -117,7 +117,7 @@ def cancel_while_claiming(claiming: Claiming, *, restored: bool) -> None:
     claiming.answer("claim", report_of_stored_rows())
     if restored:
         claiming.restore()
-        claiming.feed(Resumed(claiming.at))
+        claiming.feed(Restored(claiming.at))
     claiming.feed(ValueLoaded(claiming.at, load_id(_STORED_ROWS), rows))
     while claiming.calls:
         claiming.answer("")

@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Command, RunChunk
-from noetl_temporal.machine.control import all_held, chosen_held
+from noetl_temporal.machine.control import find_held_run, find_held_runs
 from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
@@ -46,16 +46,16 @@ class ControlledRun(WaitingRun):
 
     def retry_all(self, step: str = "") -> list[Command]:
         self.requests += 1
-        runs = tuple(hold.run for hold in all_held(self.graph, self.machine.state, step, []))
+        runs = tuple(hold.run for hold in find_held_runs(self.graph, self.machine.state, step, []))
         return self.feed(RetryRequested, self.requests, runs, "ann")
 
     def skip_all(self, data: Any = None) -> list[Command]:
         self.requests += 1
-        runs = tuple(hold.run for hold in all_held(self.graph, self.machine.state, "", []))
+        runs = tuple(hold.run for hold in find_held_runs(self.graph, self.machine.state, "", []))
         return self.feed(SkipRequested, self.requests, runs, data, "ann")
 
     def held(self, step: str = "") -> str:
-        return chosen_held(self.graph, self.machine.state, step, []).run
+        return find_held_run(self.graph, self.machine.state, step, []).run
 
     def ends(self, report: Any = None, step: str = "") -> list[Command]:
         """The call of the step in flight, or the last one, ends."""

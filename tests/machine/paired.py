@@ -23,7 +23,7 @@ from noetl_temporal.machine.commands import (
     RunChunk,
     StartTimer,
 )
-from noetl_temporal.machine.control import all_held, chosen_held
+from noetl_temporal.machine.control import find_held_run, find_held_runs
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.facts import (
     Answered,
@@ -32,7 +32,7 @@ from noetl_temporal.machine.facts import (
     Continued,
     Fact,
     PauseRequested,
-    Resumed,
+    Restored,
     RetryRequested,
     Signalled,
     SkipRequested,
@@ -119,7 +119,7 @@ class Pair:
 
     def held(self, step: str = "") -> str:
         """Return the id of the held run."""
-        return chosen_held(self.graph, self.parent.state, step, []).run
+        return find_held_run(self.graph, self.parent.state, step, []).run
 
     def retry(self, step: str = "") -> None:
         self.requests += 1
@@ -131,7 +131,7 @@ class Pair:
 
     def retry_all(self, step: str = "") -> None:
         self.requests += 1
-        runs = [held.run for held in all_held(self.graph, self.parent.state, step, [])]
+        runs = [held.run for held in find_held_runs(self.graph, self.parent.state, step, [])]
         self.feed(RetryRequested, self.requests, tuple(runs), "ann")
 
     def pause(self) -> None:
@@ -195,11 +195,11 @@ class Pair:
         state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
         if self.finish is None:
             self.parent = Machine(self.graph, execution_id=7, state=state)
-            self.feed(Resumed)
+            self.feed(Restored)
         if self.child is not None and self.child.report is None:
             chunk_state = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))
             self.child = loop_machine(self.input, chunk_state)
-            self.feed_child(Resumed)
+            self.feed_child(Restored)
 
     def end_chunk(self) -> None:
         """Deliver the end of the chunk, after all its messages."""

@@ -16,7 +16,7 @@ from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     Continued,
-    HoldRequested,
+    IdleRequested,
     Started,
     TimerFired,
 )
@@ -227,7 +227,7 @@ def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_othe
 
 def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None:
     run = WatchedRun(16, "mode: parallel, max_in_flight: 4")
-    run.feed(HoldRequested)
+    run.feed(IdleRequested)
     run.done("start/1", 4)
     assert len(run.chunks()) == 2
     stats = {"total": 4, "success": 1, "failed": 0, "skipped": 3}

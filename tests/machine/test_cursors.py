@@ -169,7 +169,7 @@ def test_a_frame_is_one_item() -> None:
     assert result["results"] == [{"n": 3}, {"n": 2}]
 
 
-def test_a_claim_alone() -> None:
+def test_a_cursor_needs_only_a_claim_statement() -> None:
     """As upstream wrote it: the playbook's own tasks record what became of a row."""
     statements = ("renew", "ack", "release", "on_row")
     text = "\n".join(line for line in drain().splitlines() if not line.strip().startswith(statements))

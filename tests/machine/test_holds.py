@@ -8,7 +8,7 @@ import pytest
 
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, StartTimer
-from noetl_temporal.machine.control import RefusedError, chosen_held, retry_problem, skip_problem
+from noetl_temporal.machine.control import RefusedError, find_held_run, retry_problem, skip_problem
 from noetl_temporal.machine.facts import CancelRequested, RetryRequested, TimerFired
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
@@ -187,7 +187,7 @@ def test_invalid_decisions_are_refused() -> None:
 
     def refusal_of(step: str, *unfed_facts: Any) -> str:
         with pytest.raises(RefusedError) as error_info:
-            chosen_held(graph, run.machine.state, step, unfed_facts)
+            find_held_run(graph, run.machine.state, step, unfed_facts)
         return str(error_info.value)
 
     assert refusal_of("") == "no step is held"
@@ -195,7 +195,7 @@ def test_invalid_decisions_are_refused() -> None:
     assert refusal_of("lfet") == "the playbook has no step 'lfet': did you mean \"left\"?"
     run.ends(error(), step="left")
     assert refusal_of("right") == "step 'right' is not held: held are 'left'"
-    assert chosen_held(graph, state, "left#1", []).run == "left#1"
+    assert find_held_run(graph, state, "left#1", []).run == "left#1"
     assert refusal_of("left", RetryRequested(run.now, 9, ("left#1",))) == "step 'left' is not held: no step is"
     assert retry_problem(state, []) is None
     run.pause()

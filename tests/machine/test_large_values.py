@@ -12,9 +12,9 @@ from noetl_temporal.machine.commands import CallTool, Cancel, Command, Finish, L
 from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
-    HoldRequested,
+    IdleRequested,
     PayloadRef,
-    Resumed,
+    Restored,
     ToolFinished,
     ValueLoaded,
     ValuesStored,
@@ -67,7 +67,7 @@ class Store:
 
     def hold(self) -> list[str]:
         """Ask the run to hold, and store what it wants stored; the keys."""
-        [*_, keep] = [None, *keeps(self.run.feed(HoldRequested))]
+        [*_, keep] = [None, *keeps(self.run.feed(IdleRequested))]
         return [] if keep is None else self.stored_keys(keep)
 
     def stored_keys(self, keep: StoreValues) -> list[str]:
@@ -206,7 +206,7 @@ def test_a_stored_value_is_replaced_without_being_loaded() -> None:
 @pytest.mark.parametrize("value", ["1", '"{{ after.rows }}"'])
 def test_a_value_set_while_the_old_one_is_being_stored_stays_in_the_state(value: str) -> None:
     run, store = set_rows(f"ctx.rows: {value}", "{{ ctx.rows }}")
-    [keep] = keeps(run.feed(HoldRequested))
+    [keep] = keeps(run.feed(IdleRequested))
     run.feed(Continued)
     run.feed(ToolFinished, "after#1:after_task:1", ok({"rows": [BIG]}))
     store.stored_keys(keep)
@@ -229,7 +229,7 @@ def test_a_call_whose_end_waits_for_a_value_is_not_in_flight() -> None:
 
 def test_a_value_that_cannot_be_stored_stays() -> None:
     run, _ = set_rows("", "{{ ctx.rows | length }}")
-    [keep] = keeps(run.feed(HoldRequested))
+    [keep] = keeps(run.feed(IdleRequested))
     run.feed(ValuesStored, keep.id, error="gone")
     run.feed(Continued)
     run.feed(ToolFinished, "after#1:after_task:1", ok())
@@ -238,7 +238,7 @@ def test_a_value_that_cannot_be_stored_stays() -> None:
 
 def test_a_stop_does_not_wait_for_what_is_being_stored() -> None:
     run, _ = set_rows("")
-    [keep] = keeps(run.feed(HoldRequested))
+    [keep] = keeps(run.feed(IdleRequested))
     run.feed(CancelRequested, "no more")
     commands = run.feed(ToolFinished, "after#1:after_task:1", ok(), cancelled=True)
     assert Cancel(keep.id) in commands
@@ -248,15 +248,15 @@ def test_a_stop_does_not_wait_for_what_is_being_stored() -> None:
 
 def test_a_new_host_has_what_was_being_stored_stored_again() -> None:
     run, store = set_rows("")
-    [keep] = keeps(run.feed(HoldRequested))
-    run.feed(Resumed)
+    [keep] = keeps(run.feed(IdleRequested))
+    run.feed(Restored)
     assert run.feed(ValuesStored, keep.id, (PayloadRef("late", 1),)) == []
     assert [store.values[key] for key in store.hold()] == [ROWS]
 
 
 def test_without_a_payload_store_nothing_is_stored() -> None:
     run = WatchedRun(TWO_CALLS % "none", limit=INLINE_BYTES, big=BIG)
-    assert run.feed(HoldRequested) == []
+    assert run.feed(IdleRequested) == []
 
 
 def test_a_loop_over_a_stored_value_loads_it_and_stores_the_items() -> None:

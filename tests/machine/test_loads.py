@@ -18,8 +18,8 @@ from noetl_temporal.machine.facts import (
     CancelRequested,
     Continued,
     Fact,
-    HoldRequested,
-    Resumed,
+    IdleRequested,
+    Restored,
     Started,
     TimerFired,
     ToolFinished,
@@ -83,7 +83,7 @@ class Items:
     def resume(self) -> list[Command]:
         """In a new run, from the snapshot."""
         self.machine = LoopMachine(self.chunk_input, self.machine.snapshot(), limit=STORED_BYTES)
-        return self.feed(Resumed)
+        return self.feed(Restored)
 
 
 def requested_loads(commands: list[Command]) -> list[str]:
@@ -209,7 +209,7 @@ def test_values_that_are_read_together_are_kept_until_all_are_there_and_in_no_sn
 def test_a_value_that_comes_while_the_machine_holds_is_not_loaded_again() -> None:
     run = Items(SECOND_READS, items=1)
     run.all_first_ended()
-    run.feed(HoldRequested)
+    run.feed(IdleRequested)
     assert run.load_item(0) == []
     commands = run.feed(Continued)
     assert (second_calls(commands), requested_loads(commands)) == ([(0, 7)], [])

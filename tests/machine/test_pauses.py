@@ -11,7 +11,7 @@ from noetl_temporal.machine.control import pause_problem, resume_problem
 from noetl_temporal.machine.facts import (
     CancelRequested,
     PauseRequested,
-    Resumed,
+    Restored,
     Started,
     TimerFired,
     ToolFinished,
@@ -171,7 +171,7 @@ def test_a_chunk_that_is_paused_begins_no_item() -> None:
     assert machine.feed(PauseRequested(run.now, by="ann")) == [PauseChildren(True, "ann")]
     assert started_ids(machine.feed(ToolFinished(run.now, first.id, ok(1)))) == []
     restored_loop = LoopMachine(chunk.input, machine.snapshot())
-    restored_loop.feed(Resumed(run.now))
+    restored_loop.feed(Restored(run.now))
     assert "start" in started_ids(restored_loop.feed(UnpauseRequested(run.now)))
 
 

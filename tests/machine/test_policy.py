@@ -101,7 +101,7 @@ def test_a_longer_retry_after_of_the_server_is_respected() -> None:
     ("backoff", "delays"),
     [("none", [2, 2, 2]), ("linear", [2, 4, 6]), ("exponential", [2, 4, 8])],
 )
-def test_backoff(backoff: str, delays: list[float]) -> None:
+def test_the_delay_grows_with_the_backoff(backoff: str, delays: list[float]) -> None:
     retry_rule = rule(0, "retry", delay=2.0, backoff=backoff)
     assert [delay_of(retry_rule, attempt) for attempt in (1, 2, 3)] == delays
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl_temporal.machine.commands import OpenWait
-from noetl_temporal.machine.control import RefusedError, chosen_held
+from noetl_temporal.machine.control import RefusedError, find_held_run
 from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
@@ -237,7 +237,7 @@ def test_a_decision_that_arrives_together_with_the_news_of_the_hold_is_accepted(
     [message] = pair.up
     assert isinstance(message, OpenWait)
     unfed_facts = [WaitOpened(pair.now, message.wait)]
-    assert chosen_held(pair.graph, pair.parent.state, "first", unfed_facts).run == "each/1/0/first#1"
+    assert find_held_run(pair.graph, pair.parent.state, "first", unfed_facts).run == "each/1/0/first#1"
 
 
 @pytest.mark.parametrize("restored", [False, True])

@@ -17,9 +17,9 @@ from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     Continued,
-    HoldRequested,
+    IdleRequested,
     LimitReached,
-    Resumed,
+    Restored,
     Started,
     TimerFired,
     ToolFinished,
@@ -293,11 +293,11 @@ def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
 
 def test_a_stop_survives_continue_as_new() -> None:
     run = start_watched(PAGES + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
-    run.feed(HoldRequested)
+    run.feed(IdleRequested)
     run.feed(CancelRequested, "enough")
     run.feed(ToolFinished, run.calls()[0], report_jump())
     assert run.calls() == ["start#1:fetch:1"]
-    run.feed(Resumed)
+    run.feed(Restored)
     run.feed(Continued)
     assert run.calls() == ["start#1:fetch:1", "end#1:end_task:1"]
 
@@ -306,13 +306,13 @@ def test_timers_start_again_after_a_continue_as_new_for_what_is_left() -> None:
     run = start_watched(POLLS.replace("to: poll", "to: poll, delay: 60"), "executor: {spec: {timeout: 1h}}\n")
     run.feed(ToolFinished, run.calls()[0], report_jump())
     assert run.machine.is_idle
-    timers = {command.timer_id: command.seconds for command in run.feed(Resumed) if isinstance(command, StartTimer)}
+    timers = {command.timer_id: command.seconds for command in run.feed(Restored) if isinstance(command, StartTimer)}
     assert timers["playbook:timeout"] == pytest.approx(3600 - 0.02)
     assert timers["start#1:poll:1:delay"] == pytest.approx(60 - 0.01)
 
 
 def test_a_pipeline_whose_last_call_ends_while_the_machine_holds_has_ended() -> None:
     run = start_watched("  - step: start\n    tool: {kind: noop}\n")
-    run.feed(HoldRequested)
+    run.feed(IdleRequested)
     run.feed(ToolFinished, run.calls()[0], ok())
     assert not run.machine.state.runs

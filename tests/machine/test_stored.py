@@ -17,7 +17,7 @@ from noetl_temporal.machine.facts import (
     ChunkFinished,
     ChunkReport,
     PayloadRef,
-    Resumed,
+    Restored,
     Started,
     TimerFired,
     ToolFinished,
@@ -185,7 +185,7 @@ def test_a_stop_does_not_wait_for_a_value(stop: str) -> None:
 
 def test_a_machine_that_is_restored_while_it_loads_asks_again() -> None:
     run, load = waiting("{{ start | length }}")
-    assert loads(run.feed(Resumed)) == [load]
+    assert loads(run.feed(Restored)) == [load]
     run.feed(ValueLoaded, load, [1])
     assert run.call("after") is not None
 

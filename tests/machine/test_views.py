@@ -115,7 +115,7 @@ def test_an_error_has_the_response_of_the_server() -> None:
         ("loop.failed", "loop.done", False),
     ],
 )
-def test_event_names(name: str, expected: str, equal: bool) -> None:
+def test_event_names_equal_their_synonyms(name: str, expected: str, equal: bool) -> None:
     scope = event_names(name, "s", None)
     assert templates.predicate(f"{{{{ event.name == '{expected}' }}}}", scope).matched is equal
     assert templates.predicate(f"{{{{ '{expected}' == event.name }}}}", scope).matched is equal

@@ -146,6 +146,6 @@ def test_the_final_step_in_every_dialect(head: str, steps: str) -> None:
     [(V2, "tool: {kind: postgres, auth: a, code: 'select 1'}"), (LEGACY, "tool: postgres, auth: a, code: 'select 1'"),
      (V1, "type: postgres, auth: a, code: 'select 1'")],
 )  # fmt: skip
-def test_code_may_be_sql(head: str, tool: str) -> None:
+def test_code_of_a_postgres_task_is_sql(head: str, tool: str) -> None:
     [call, *_] = run(f"{head}workflow: [{{step: start, {tool}, next: [{{step: end}}]}}, {{step: end}}]").calls
     assert call.config == {"command": "select 1"}

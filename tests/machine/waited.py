@@ -9,7 +9,7 @@ import msgspec
 from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, StartTimer
-from noetl_temporal.machine.facts import Decided, Fact, Resumed, Signalled, Started, TimerFired, ToolFinished
+from noetl_temporal.machine.facts import Decided, Fact, Restored, Signalled, Started, TimerFired, ToolFinished
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
@@ -36,7 +36,7 @@ class WaitingRun:
         if self.snapshots and event is not Started:
             state = msgspec.json.decode(msgspec.json.encode(self.machine.snapshot()))
             self.machine = Machine(self.graph, execution_id=7, state=state)
-            self.commands += self.machine.feed(Resumed(self.now))
+            self.commands += self.machine.feed(Restored(self.now))
         commands = self.machine.feed(event(self.now, *args, **more))
         self.commands += commands
         return commands

@@ -121,6 +121,7 @@ def _with_dates(value: Any, now: int) -> Any:
 
 class _ScriptedWorkflow:
     def __init__(self) -> None:
+        self.is_resumed = False
         self.trail = Trail()
         self.story = Story(0)
         self.names: dict[str, int] = {}
@@ -142,6 +143,8 @@ class _ScriptedWorkflow:
                     await workflow.sleep(line["seconds"])
                 case "wait":
                     await workflow.wait_condition(lambda: False)
+                case "pause":
+                    await workflow.wait_condition(lambda: self.is_resumed)
                 case "continue":
                     continued_state = {"trail": self.trail.take(), "names": self.names, "after": self.story.own.ms}
                     workflow.continue_as_new({**script_input, "script": line["script"], **continued_state})
@@ -213,6 +216,10 @@ class ScriptedPlaybook(_ScriptedWorkflow):
     @workflow.run
     async def run(self, script_input: Json) -> Json:
         return await self.play(script_input)
+
+    @workflow.signal
+    def resume(self) -> None:
+        self.is_resumed = True
 
 
 @workflow.defn(name="noetl.loop", sandboxed=False)

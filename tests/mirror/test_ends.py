@@ -121,7 +121,7 @@ async def _wait(_: WorkflowHandle[Any, Any]) -> None:
         (_cancel, {}, "cancelled CANCELLED", "the workflow was cancelled"),
         (
             _wait,
-            {"execution_timeout": timedelta(seconds=1)},
+            {"execution_timeout": timedelta(seconds=5)},
             "failed TIMED_OUT",
             "the workflow timed out",
         ),
@@ -280,7 +280,7 @@ async def test_the_run_that_a_reset_replaces_does_not_end_the_playbook(
 
 
 async def _until_started(handle: WorkflowHandle[Any, Any]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await handle.describe()
@@ -291,7 +291,7 @@ async def _until_started(handle: WorkflowHandle[Any, Any]) -> None:
 
 
 async def _until_continued(handle: WorkflowHandle[Any, Any], first: str | None) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while (await handle.describe()).run_id == first:
             await asyncio.sleep(0.02)
 

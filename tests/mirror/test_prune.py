@@ -28,7 +28,7 @@ from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.task_log import LogTail, PrintedText, TaskPlace, store_printed
+from noetl_temporal.task_log import LogTail, OutputSource, PrintedText, store_printed
 from tests.audit import audit_execution
 from tests.mirror import scripted
 from tests.mirror.conftest import Log, scripted_worker
@@ -382,7 +382,7 @@ async def _holds_nothing(alone: Place) -> bool:
 
 
 async def test_old_lines_of_tasks_are_removed(cluster: Place) -> None:
-    task_place = TaskPlace(7, "start", "start_task", None, None, 1, "w")
+    task_place = OutputSource(7, "start", "start_task", None, None, 1, "w")
     await store_printed(cluster.dsn, task_place, [PrintedText(datetime.now(UTC), "stdout", "old\n")])
     await cluster.database.execute("UPDATE noetl.log SET stored_at = stored_at - interval '40 days'")
     await store_printed(cluster.dsn, task_place, [PrintedText(datetime.now(UTC), "stdout", "new\n")])

@@ -102,7 +102,7 @@ async def test_a_recently_stored_payload_is_not_written_again(dsn: str, log: Log
 async def test_a_payload_that_gets_an_owner_is_not_removed(dsn: str, log: Log, rival: asyncpg.Connection) -> None:
     key = await _stored_long_ago(dsn, log.database)
     async with rival.transaction():
-        await rival.execute(query("own"), 7, [key])
+        await rival.execute(query("add_owner"), 7, [key])
         assert await _delete(log.database) == RemovedPayloads()
     assert await _delete(log.database) == RemovedPayloads()
     assert await _is_there(log.database, key)
@@ -112,7 +112,7 @@ async def test_a_payload_that_is_being_removed_gets_no_owner(dsn: str, log: Log,
     key = await _stored_long_ago(dsn, log.database)
     async with log.database.transaction():
         await _delete(log.database)
-        owning = await _start_and_block(log.database, rival.execute(query("own"), 7, [key]))
+        owning = await _start_and_block(log.database, rival.execute(query("add_owner"), 7, [key]))
     await owning
     assert await rival.fetchval("SELECT count(*) FROM noetl.payload_owner") == 0
 
@@ -125,6 +125,6 @@ async def test_concurrent_removals_lose_no_stored_or_owned_payload(
         await asyncio.gather(_delete(log.database), _store(dsn))
         assert await _is_there(log.database, key)
         await log.database.execute("UPDATE noetl.payload SET used_at = now() - interval '40 days'")
-        removed_count, _ = await asyncio.gather(_delete(log.database), rival.execute(query("own"), 7, [key]))
+        removed_count, _ = await asyncio.gather(_delete(log.database), rival.execute(query("add_owner"), 7, [key]))
         is_owned = bool(await rival.fetchval("DELETE FROM noetl.payload_owner RETURNING 1"))
         assert is_owned == await _is_there(log.database, key) == (removed_count == RemovedPayloads())

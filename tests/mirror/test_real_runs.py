@@ -161,9 +161,8 @@ async def test_a_loop_that_is_reset_by_hand_is_reported_to_its_end(servers: Addr
     async with asyncio.timeout(120), shell.client(tool) as client, mirroring(client.temporal, dsn):
         run = await shell.submit(client, BRANCHES)
         await tool.waiting.wait()
-        children = f"WorkflowType = 'noetl.loop' AND ParentWorkflowId = '{run.workflow.id}'"
-        [child] = [workflow async for workflow in client.temporal.list_workflows(children)]
-        handle = client.temporal.get_workflow_handle(child.id, run_id=child.run_id)
+        [child] = (await run.workflow.describe()).raw_description.pending_children
+        handle = client.temporal.get_workflow_handle(child.workflow_id, run_id=child.run_id)
         await reset(client.temporal, handle, child.run_id)
         while ("loop.resumed", "RUNNING") not in await log.story(run.execution_id):
             await asyncio.sleep(0.05)

@@ -32,13 +32,13 @@ WHERE NOT granted AND datname = current_database()
 """
 
 
-def place(number: int, task: int = 1) -> dict[str, Any]:
+def columns_of(number: int, task: int = 1) -> dict[str, Any]:
     call_fields = {"step": "fetch", "task": "page", "tool": "http", "iteration": number, "page": None}
     return {"call_id": f"call {number}", "task_event_id": task, **call_fields}
 
 
 def snapshot_of(*statuses: str) -> CallSnapshot:
-    return CallSnapshot(NOW, [{**place(at), "attempt": 1, "status": status} for at, status in enumerate(statuses)])
+    return CallSnapshot(NOW, [{**columns_of(at), "attempt": 1, "status": status} for at, status in enumerate(statuses)])
 
 
 async def test_a_run_that_cannot_be_read_does_not_hide_others(
@@ -131,7 +131,7 @@ async def test_the_pause_of_a_call_and_its_end_are_in_the_log_once(
         snapshot = snapshot_of("STARTED", "STARTED")
         snapshot.at += timedelta(seconds=second)
         for number, since in enumerate(paused_calls):
-            pause = CallPause(place(number, task), NOW + timedelta(seconds=since), "ann", "why")
+            pause = CallPause(columns_of(number, task), NOW + timedelta(seconds=since), "ann", "why")
             snapshot.pauses.extend([pause] if since else [])
         for mirror in (*mirrors, *mirrors):
             await mirror.store_snapshot(history.run, snapshot)

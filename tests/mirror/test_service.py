@@ -54,7 +54,7 @@ ROWS = 3 + 3 * 2 + 1
 
 
 async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await check():
             await asyncio.sleep(0.02)
 
@@ -94,10 +94,11 @@ async def test_a_mirror_that_restarts_continues(scripts: Scripts, dsn: str, log:
         return bool(await log.rows(execution_id))
 
     async with mirroring(scripts.client, dsn):
-        await scripts.start(execution_id, lines[0], {"do": "sleep", "seconds": 1}, *lines[1:])
+        handle = await scripts.start(execution_id, lines[0], {"do": "pause"}, *lines[1:])
         await _eventually(has_begun)
     assert not await _has_ended(log, execution_id)
     async with mirroring(scripts.client, dsn):
+        await handle.signal("resume")
         await _eventually(lambda: _has_ended(log, execution_id))
 
 

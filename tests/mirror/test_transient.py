@@ -38,7 +38,7 @@ def _break_store() -> Iterator[None]:
 
 
 async def _eventually(check: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await check():
             await asyncio.sleep(0.02)
 

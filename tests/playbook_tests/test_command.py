@@ -83,7 +83,7 @@ def test_coverage_lists_parts_that_no_test_reaches() -> None:
     assert ": not reached: step warm\n" in done.output
 
 
-def test_junit(folder: Path) -> None:
+def test_junit_reports_have_every_test(folder: Path) -> None:
     (folder / "p.test.yaml").write_text((GOOD + BAD).lstrip("\n"))
     (folder / "q.test.yaml").write_text("tests: 3")
     assert noetl("--junit", "out.xml").exit_code == 2

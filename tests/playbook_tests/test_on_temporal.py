@@ -238,7 +238,7 @@ def clocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def load_case(folder: Path, case: Case) -> tuple[PlaybookTest, Graph]:
     folder.mkdir()
     suite = loaded(folder, case.playbook, file_of(case.body))
-    assert suite.graph is not None, (suite.invalid_files, suite.refused)
+    assert suite.graph is not None, (suite.invalid_files, suite.unsupported)
     return suite.suite.tests[0], suite.graph
 
 
@@ -261,7 +261,7 @@ def test_each_loop_has_a_clock_of_its_own(tmp_path: Path, clocks: str) -> None:
     """The one difference: the timeout of a step does not pass while its loop's clock moves on."""
     case = Case(STEPS, "stubs: [{step: start}, {step: after, takes: 8s}]\nexpect: {status: failed}")
     test, graph = load_case(tmp_path / "one", case)
-    assert run_test(test, graph, installed_tools()).is_passed
+    assert run_test(test, graph, installed_tools()).passed
     [problems_on_temporal] = asyncio.run(run_on_temporal(clocks, [(test, graph)], installed_tools()))
     assert [problem.message for problem in problems_on_temporal.problems] == ["status differs"]
     assert problems_on_temporal.run.finish.status == "completed"

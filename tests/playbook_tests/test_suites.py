@@ -9,7 +9,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from noetl_compiler.language.constructs.playbook_tests import TESTS
+from noetl_compiler.language.constructs.playbook_tests import TEST_CONSTRUCTS
 from noetl_compiler.language.tools import KINDS, PSEUDO_KINDS
 from noetl_compiler.schema.playbook_tests import schema_of_tests
 from noetl_temporal.playbook_tests.suites import suite_files
@@ -53,7 +53,7 @@ workflow:
         ),
         (
             "tests: [{name: a, stubs: [{step: start, iteration: first}], expect: {}}]",
-            ['1:52: error[NT103]: "iteration" must be a number from 0, not a string'],
+            ['1:52: error[NT103]: "iteration" must be an integer of 0 or more, not a string'],
         ),
         (
             "tests: [{name: a, stubs: [{step: start, http: {status: 200}}], expect: {}}]",
@@ -100,7 +100,7 @@ def test_a_playbook_that_cannot_run_is_not_tested(tmp_path: Path) -> None:
     suite = loaded(tmp_path, playbook, "tests: [{name: a, stubs: [{step: start}], expect: {}}]")
     assert suite.graph is None
     assert kind in "\n".join(
-        [*suite.refused, *(str(diagnostic) for result in suite.invalid_files for diagnostic in result.diagnostics)]
+        [*suite.unsupported, *(str(diagnostic) for result in suite.invalid_files for diagnostic in result.diagnostics)]
     )
 
 
@@ -157,7 +157,7 @@ def test_schema_and_reader_take_every_key(tmp_path: Path) -> None:
     document = yaml.safe_load(EVERYTHING)
     SCHEMA.validate(document)
     assert loaded(tmp_path, OF_EACH_KIND, EVERYTHING).invalid_files == ()
-    for construct in TESTS:
+    for construct in TEST_CONSTRUCTS:
         assert all(f"{key.name}:" in EVERYTHING for key in construct.keys), construct.name
 
 

@@ -118,7 +118,7 @@ def test_a_problem_has_a_place_in_the_playbook_and_both_values(tmp_path: Path) -
     [problem] = verdict.problems
     assert (problem.span.line, problem.span.col) == (8, 18)
     assert (problem.expected, problem.actual) == ("http://api.test/Rome", "http://api.test/Oslo")
-    assert problem.place == f"{tmp_path / 'p.yaml'}:5:5"
+    assert problem.location == f"{tmp_path / 'p.yaml'}:5:5"
 
 
 def test_attempts_delays_and_responses_are_those_of_a_worker(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ def loaded(folder: Path, playbook: str, tests: str) -> LoadedSuite:
 def verdicts(folder: Path, playbook: str, tests: str) -> list[TrialResult]:
     """What each test came to."""
     suite = loaded(folder, playbook, tests)
-    assert suite.graph is not None, (suite.invalid_files, suite.refused)
+    assert suite.graph is not None, (suite.invalid_files, suite.unsupported)
     return [run_test(test, suite.graph, installed_tools()) for test in suite.suite.tests]
 
 

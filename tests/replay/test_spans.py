@@ -19,7 +19,7 @@ FILE = min(FOLDER.glob("*.loop.json"))
 
 
 @pytest.mark.parametrize("is_replaying", [True, False])
-async def test_spans_of_a_replay(monkeypatch: pytest.MonkeyPatch, is_replaying: bool) -> None:
+async def test_a_replay_emits_no_spans(monkeypatch: pytest.MonkeyPatch, is_replaying: bool) -> None:
     """The control, which believes that it does not replay, emits one."""
     if not is_replaying:
         monkeypatch.setattr(workflow.unsafe, "is_replaying", lambda: False)

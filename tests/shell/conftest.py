@@ -63,7 +63,7 @@ async def history_of(handle: RunHandle) -> WorkflowHistory:
 
 @pytest.fixture(scope="package", autouse=True)
 def signing_key(servers: Addresses) -> Iterator[None]:
-    """Workers and clients have the key of the stack, as those of every stack do."""
+    """Give workers and clients the signing key of the stack."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(SIGNING_KEY_VARIABLE, servers.signing_key_file)
         yield
@@ -71,9 +71,9 @@ def signing_key(servers: Addresses) -> Iterator[None]:
 
 @pytest.fixture(scope="package", autouse=True)
 async def audit_at_end(servers: Addresses) -> AsyncGenerator[None]:
-    """The log of every run of every test here is consistent.
+    """Check at the end that the logs of all runs of these tests are consistent.
 
-    Tests of the mirror, which follow on the same server, audit their own: some reset loops by hand.
+    Tests of the mirror, which use the same server afterwards, audit their own runs: some reset loops by hand.
     """
     started_at = datetime.now(UTC)
     yield
@@ -81,10 +81,10 @@ async def audit_at_end(servers: Addresses) -> AsyncGenerator[None]:
     client = await connect_temporal(servers.temporal, dsn=servers.postgres)
     closed_runs = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'Running' AND NoetlPath = 'tests/shell'"
     closed_runs += f" AND StartTime >= '{started_at.isoformat()}'"
-    places = asyncio.Semaphore(FOLLOWED_AT_ONCE)
+    slots = asyncio.Semaphore(FOLLOWED_AT_ONCE)
 
     async def follow(run: str) -> None:
-        async with places:
+        async with slots:
             await follow_execution(client, servers.postgres, run)
 
     async with asyncio.TaskGroup() as group:

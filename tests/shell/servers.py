@@ -1,4 +1,4 @@
-"""Real servers beside the stack: one that counts its calls, and a proxy that a test cuts."""
+"""Real servers beside the stack: a web server that counts its calls, and a proxy that a test disconnects."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Site:
         self._may_answer = asyncio.Condition()
 
     async def answer_only(self, first: int | None) -> None:
-        """Answer the ``first`` calls of all that ever came; None: every call."""
+        """Answer the ``first`` calls since the start; None: every call."""
         async with self._may_answer:
             self._answers = first
             self._may_answer.notify_all()
 
     async def answer(self, request: Request) -> Response:
-        """One call."""
+        """Count a call and answer it."""
         self.calls[request.url.path] += 1
         number = self.calls.total()
         await self.open.wait()

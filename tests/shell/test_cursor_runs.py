@@ -179,7 +179,7 @@ async def test_rows_that_are_stored_outside_of_history(servers: Addresses, jobs:
     assert await jobs.acks() == [1, 2, 3, 4]
 
 
-async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
+async def test_a_row_that_fails_is_claimed_again_until_its_attempts_are_used_up(servers: Addresses, jobs: Jobs) -> None:
     """One fails always, one on its first two claims."""
     await jobs.make(6)
 

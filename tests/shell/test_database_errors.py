@@ -8,7 +8,7 @@ import pytest
 from noetl_activities.postgres_errors import sql_error
 from noetl_temporal.connection_pools import run_on_pool
 from noetl_temporal.database_errors import reason_of
-from noetl_temporal.deployment import postgres_problem
+from noetl_temporal.deployment import postgres_error
 from noetl_temporal.stack.addresses import Addresses
 
 DRIVER = (
@@ -21,7 +21,7 @@ DRIVER = (
 @pytest.mark.parametrize("error", DRIVER, ids=["switch", "result", "closed"])
 async def test_the_internal_state_of_the_driver_is_not_shown(servers: Addresses, error: Exception) -> None:
     assert reason_of(error) == "the connection was lost"
-    problem = str(postgres_problem(error, servers.postgres))
+    problem = str(postgres_error(error, servers.postgres))
     assert problem.startswith("cannot use Postgres at ")
     assert ": the connection was lost. Check NOETL_POSTGRES" in problem
     failure = sql_error(error).error

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_problem
+from noetl_temporal.deployment import DeploymentError, check_postgres, postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.addresses import Addresses
 
@@ -85,7 +85,7 @@ async def test_an_invalid_dsn_is_reported_by_position(dsn: str, says: str, monke
         dsn_from_environment()
     with pytest.raises(DeploymentError, match=says) as check_failure:
         await check_postgres(dsn)
-    for error in (failure.value, check_failure.value, postgres_problem(ValueError(dsn), dsn)):
+    for error in (failure.value, check_failure.value, postgres_error(ValueError(dsn), dsn)):
         assert "hush" not in str(error)
 
 

@@ -230,4 +230,4 @@ def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert cost_model.STORED_RESULTS_BYTES == offload.STORE_RESULTS_FROM_BYTES
     assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
     for size, in_flight in ((0, 9), (1, 9), (400, 9), (401, 9), (900, 1), (10**6, 9)):
-        assert cost_model.chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))
+        assert cost_model.count_chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))

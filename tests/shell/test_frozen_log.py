@@ -40,7 +40,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
     assert "no events: cannot use Postgres" in capsys.readouterr().err
 
 
-async def test_no_answer_to_a_query(servers: Addresses) -> None:
+async def test_a_query_that_is_not_answered_times_out(servers: Addresses) -> None:
     with mute(f"127.0.0.1:{servers.postgres_port}") as way:
         dsn = dsn_through(way.address, servers.postgres)
         with pytest.raises(DeploymentError, match="timed out after"):

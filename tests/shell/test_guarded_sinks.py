@@ -25,14 +25,14 @@ def condition(source: str) -> Template:
     return Template(source, SPAN)
 
 
-async def store_with_guard(guard: Guard, file: Path, aside: bool = False) -> tuple[ToolReport, int]:
+async def store_with_guard(guard: Guard, file: Path, is_guarded: bool = False) -> tuple[ToolReport, int]:
     """The report of a call whose tool gives ``{n: 3}``, and the rows its sink has stored."""
     config = Value({"database": str(file), "table": "t", "data": {"n": "{{ result.n }}"}}, {"/data/n": SPAN})
     call = ToolCall(
         "c", "1/k", "step", "task", "noop", 1, "call",
         sinks=(SinkCall("duckdb", config, "key", guard=guard),),
         scope={"limit": 2, "result": {"n": 7}},
-        aside=aside,
+        is_guarded=is_guarded,
     )  # fmt: skip
     tool = FakeTool("noop", lambda _request, _context: {"n": 3})
     activity = tool_activity(tool, CredentialSource(environment={}), ValueStore(data_converter()))
@@ -67,7 +67,9 @@ async def test_a_guard_that_cannot_be_evaluated_fails_the_attempt(tmp_path: Path
 
 
 async def test_the_sink_of_an_aside_reads_the_call_of_its_task(tmp_path: Path) -> None:
-    _, rows = await store_with_guard(Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", aside=True)
+    _, rows = await store_with_guard(
+        Guard(when=condition("{{ result.n == 7 }}")), tmp_path / "sink.duckdb", is_guarded=True
+    )
     assert rows == 1
 
 

@@ -1,4 +1,4 @@
-"""What stands in history, and how much of it: near to what a workflow by hand leaves there."""
+"""What a run writes to history, and that it is hardly larger than the history of a workflow written by hand."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def client(servers: Addresses) -> AsyncGenerator[NoetlClient]:
 
 
 async def run(client: NoetlClient, workflow: str, **payload: object) -> list[WorkflowHistory]:
-    """The histories of a run, of its loops and of what those continued as."""
+    """Run to the end; return the histories of the run, its loops and the runs that these continued as."""
     text = f"{HEAD}workload: {{items: [1, 2, 3]}}\nworkflow:{workflow}"
     handle = await client.submit(compile_or_raise(text, "shell.yaml"), dict(payload), content=text)
     assert (await handle.result()).status == "completed"
@@ -104,10 +104,10 @@ async def test_the_input_of_a_run_has_the_request_and_its_graph_is_stored_once(c
     second_input = msgspec.json.decode(inputs(second)[0].data)
     assert set(second_input) == {"execution_id", "path", "version", "digest", "limit"}
     assert not any(WORDS in history.to_json() for history in first)
-    of_playbook = [inputs(workflow) for workflow in first if "/each/" not in workflow.workflow_id]
-    of_loop = [inputs(workflow) for workflow in first if "/each/" in workflow.workflow_id]
-    assert min(len(of_playbook), len(of_loop)) > 1  # each continued as new
-    for history_payloads in ([*of_playbook, inputs(second)], of_loop):
+    playbook_inputs = [inputs(workflow) for workflow in first if "/each/" not in workflow.workflow_id]
+    loop_inputs = [inputs(workflow) for workflow in first if "/each/" in workflow.workflow_id]
+    assert min(len(playbook_inputs), len(loop_inputs)) > 1  # each continued as new
+    for history_payloads in ([*playbook_inputs, inputs(second)], loop_inputs):
         assert len({payloads[1].data for payloads in history_payloads}) == 1
     connection = await asyncpg.connect(client.dsn)
     try:

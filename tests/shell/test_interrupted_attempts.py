@@ -21,7 +21,9 @@ from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.graph import Value
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.codec import data_converter
+from noetl_temporal.interruptions import FINISH_SECONDS
 from noetl_temporal.machine.call import AttemptRecord, CallRule, SinkCall, ToolCall, ToolReport
+from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.value_store import ValueStore
 
@@ -128,7 +130,7 @@ async def test_a_cancelled_call_whose_tool_has_not_returned_ends_at_once() -> No
     task = running.start()
     await is_called.wait()
     running.interrupt("cancel_requested")
-    report = await asyncio.wait_for(task, 2)
+    report = await asyncio.wait_for(task, FINISH_SECONDS / 2)
     assert report.outcome["error"]["kind"] == "cancelled"
     assert [attempt.status for attempt in report.attempts] == ["cancelled"]
     assert report.counts.used == 0
@@ -198,11 +200,11 @@ class SlowSink:
         return None
 
     async def _store(self, *_: Any) -> Any:
-        from noetl_activities.sinks import Stored
+        from noetl_activities.sinks import StoreResult
 
         self.has_begun.set()
         await self.go_on.wait()
-        return Stored(1, "t", is_in_ledger=True)
+        return StoreResult(1, "t", is_in_ledger=True)
 
 
 STORING = msgspec.structs.replace(CALL, sinks=(SinkCall("postgres", Value({"table": "t"}), "k/sink0"),))
@@ -269,15 +271,18 @@ async def test_the_calls_own_timeout_wins_and_reaches_the_tool() -> None:
     assert observed == [7.0, 60]
 
 
-async def test_tool_and_sinks_share_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    SlowSink(monkeypatch)
-
+def test_tool_and_sinks_share_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     async def answer(_request: Request, _context: ToolContext) -> Any:
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(20)
         return 1
 
-    call = msgspec.structs.replace(STORING, timeout=0.4, rules=None)
-    started = asyncio.get_running_loop().time()
-    report = await Running(call, FakeTool("noop", answer), []).start()
-    assert report.outcome["error"]["message"] == "sink postgres: timed out after 0.4 s"
-    assert asyncio.get_running_loop().time() - started < 0.55
+    async def report_and_seconds() -> tuple[ToolReport, float]:
+        SlowSink(monkeypatch)
+        call = msgspec.structs.replace(STORING, timeout=40.0, rules=None)
+        report = await Running(call, FakeTool("noop", answer), []).start()
+        return report, asyncio.get_running_loop().time()
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        report, seconds = runner.run(report_and_seconds())
+    assert report.outcome["error"]["message"] == "sink postgres: timed out after 40 s"
+    assert seconds == pytest.approx(40)

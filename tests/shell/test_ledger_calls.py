@@ -163,11 +163,11 @@ async def test_an_outcome_kept_by_a_tool_counts_earlier_failed_attempts(tmp_path
 
 
 class _Keeper(FakeTool):
-    """A tool that has kept the outcome of the ``used``-th attempt."""
+    """A tool that has kept the outcome of the ``used_attempts``-th attempt."""
 
     def __init__(self, byte_count: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used=byte_count)
+        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used_attempts=byte_count)
 
     async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
         return self._answer_kept

@@ -44,9 +44,10 @@ async def test_a_pause_and_its_end_in_one_workflow_task_reach_a_loop_in_order(se
             handle = await Shell.submit(client, LOOP)
             await is_called.wait()
         requests = [asyncio.create_task(handle.pause(by="ann"))]
-        await asyncio.sleep(1)
+        while not (await handle.workflow.describe()).raw_description.HasField("pending_workflow_task"):
+            await asyncio.sleep(0.02)
         requests.append(asyncio.create_task(handle.resume(by="ann")))
-        await asyncio.sleep(1)
+        await asyncio.sleep(1)  # so that one workflow task has both
         await stack.enter_async_context(workflow_worker(client.temporal))
         await asyncio.gather(*requests)
         let_go.set()

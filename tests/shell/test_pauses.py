@@ -9,6 +9,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 
 from noetl_activities.outcome import ErrorInfo, Outcome
@@ -85,13 +86,13 @@ class Slow(Gate):
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds():
             await asyncio.sleep(0.05)
 
 
 async def wait_for_suspensions(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> OpenWaits:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not holds(suspensions := await handle.suspensions()):
             await asyncio.sleep(0.05)
     return suspensions
@@ -99,6 +100,26 @@ async def wait_for_suspensions(handle: RunHandle, holds: Callable[[OpenWaits], b
 
 async def until_paused(handle: RunHandle) -> None:
     await wait_for_suspensions(handle, lambda status: status.pause is not None)
+
+
+async def until_children_are_paused(client: NoetlClient, handle: RunHandle) -> None:
+    """Return once each child of the run has completed a workflow task after the signal that pauses it."""
+    for child in (await handle.workflow.describe()).raw_description.pending_children:
+        workflow = client.temporal.get_workflow_handle(child.workflow_id)
+        is_signalled = False
+        async with asyncio.timeout(60):
+            async for event in workflow.fetch_history_events(wait_new_event=True):
+                is_signalled = is_signalled or event.HasField("workflow_execution_signaled_event_attributes")
+                if is_signalled and event.HasField("workflow_task_completed_event_attributes"):
+                    break
+
+
+async def until_calls_are_interrupted(handle: RunHandle) -> None:
+    """Return once the calls, which hear of a pause with a heartbeat, have stopped."""
+    interrupted = PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED
+    async with asyncio.timeout(60):
+        while {call.state for call in await pending_calls(handle)} != {interrupted}:
+            await asyncio.sleep(0.05)
 
 
 async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
@@ -114,7 +135,7 @@ async def test_a_paused_run_begins_nothing_and_continues(shell: Shell) -> None:
         await asyncio.sleep(1)
         assert gate.messages == ["start"]
         await handle.resume(by="bob")
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
         with pytest.raises(RequestRefusedError, match="the run has ended"):
             await handle.resume()
     assert (report.status, gate.messages) == ("completed", ["start", "after"])
@@ -129,7 +150,7 @@ async def test_a_cancel_of_a_paused_run_is_accepted(shell: Shell) -> None:
         gate.open()
         await until_paused(handle)
         await handle.cancel("enough")
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, gate.messages) == ("cancelled", ["start"])
 
 
@@ -139,12 +160,12 @@ async def test_a_loop_pauses_with_its_playbook(shell: Shell) -> None:
         handle = await shell.submit(client, LOOP)
         await until(lambda: gate.messages == [0])
         await handle.pause()
-        await asyncio.sleep(1)  # until the loop has heard of it
+        await until_children_are_paused(client, handle)
         gate.open()
         await asyncio.sleep(1)
         assert gate.messages == [0]
         await handle.resume()
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert report.status == "completed"
     assert gate.messages == list(range(6))
 
@@ -175,7 +196,7 @@ async def test_calls_that_are_paused_at_once_are_made_again(shell: Shell) -> Non
         handle = await shell.submit(client, STEPS)
         await until(lambda: gate.messages == ["start"])
         await handle.pause(now=True)
-        await asyncio.sleep(4)  # the call hears of it with a heartbeat
+        await until_calls_are_interrupted(handle)
         await handle.pause(now=True)  # as somebody repeats it whose first command was killed half way
         gate.open()
         await asyncio.sleep(1)
@@ -223,7 +244,7 @@ async def test_a_held_loop_is_retried_and_a_held_step_skipped(shell: Shell) -> N
         assert gate.messages == ["b", "after"]
         assert "after fails" in held.message
         assert await handle.skip("after", {"n": 1}, by="ann") == "after"
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, report.result) == ("completed", {"n": 1})
 
 
@@ -250,11 +271,11 @@ async def test_a_loop_continues_where_a_reset_has_dropped_its_pause(shell: Shell
         handle = await shell.submit(client, LOOP)
         await until(lambda: len(gate.messages) == 1)
         await handle.pause()
-        await asyncio.sleep(1)  # until the loop has heard of it
+        await until_children_are_paused(client, handle)
         assert handle.run_id is not None
         await reset(client.temporal, handle.workflow, handle.run_id, with_updates=False)
         gate.open()
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, gate.messages) == ("completed", [0, 1, 2, 3, 4, 5])
 
 
@@ -265,12 +286,12 @@ async def test_a_called_playbook_pauses_with_its_caller(shell: Shell) -> None:
         handle = await client.submit(caller(CALL % ""), {}, playbooks={"tests/child": child})
         await until(lambda: gate.messages == ["start"])
         await handle.pause()
-        await asyncio.sleep(1)  # until the child has heard of it
+        await until_children_are_paused(client, handle)
         gate.open()
         await asyncio.sleep(1)
         assert gate.messages == ["start"]
         await handle.resume()
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, gate.messages) == ("completed", ["start", "after"])
 
 
@@ -284,7 +305,7 @@ async def test_a_pause_does_not_count_for_the_timeout_of_a_called_playbook(shell
         await asyncio.sleep(7)
         await handle.resume()
         gate.open()
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, gate.messages) == ("completed", ["start", "after"])
 
 
@@ -300,7 +321,7 @@ async def test_called_playbooks_and_loops_receive_pauses_in_order(shell: Shell) 
         if (await handle.suspensions()).pause is not None:
             await handle.resume()
         gate.open()
-        report = await asyncio.wait_for(handle.result(), 30)
+        report = await asyncio.wait_for(handle.result(), 60)
     assert (report.status, gate.messages.count("after")) == ("completed", 4)
 
 
@@ -317,12 +338,12 @@ async def logging_client(servers: Addresses, gate: Gate) -> AsyncGenerator[Noetl
 async def status_in_log(servers: Addresses, handle: RunHandle) -> str:
     connection = await asyncpg.connect(servers.postgres)
     try:
-        pid = await connection.fetchval(
+        status = await connection.fetchval(
             "SELECT status FROM noetl.execution WHERE execution_id = $1", handle.execution_id
         )
     finally:
         await connection.close()
-    return str(pid)
+    return str(status)
 
 
 async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> None:
@@ -333,7 +354,7 @@ async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> No
         await handle.pause()
         await until_paused(handle)
         following = asyncio.create_task(follow_execution(client.temporal, servers.postgres, handle.workflow_id))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while await status_in_log(servers, handle) != "PAUSED":
                 await asyncio.sleep(0.1)
         paused_ids = [run.execution_id for run in await client.list(status="paused")]
@@ -342,7 +363,7 @@ async def test_lists_show_what_is_paused(servers: Addresses, shell: Shell) -> No
         assert handle.execution_id in paused_ids_in_temporal
         gate.open()
         await handle.resume()
-        await asyncio.wait_for(handle.result(), 30)
+        await asyncio.wait_for(handle.result(), 60)
         await asyncio.wait_for(following, 30)
         assert await status_in_log(servers, handle) == "COMPLETED"
 
@@ -353,7 +374,7 @@ async def test_a_frame_pauses_with_its_playbook(servers: Addresses, shell: Shell
         handle = await shell.submit(client, FRAMED_LOOP)
         await until(lambda: len(gate.messages) > 5)
         await handle.pause()
-        await asyncio.sleep(4)  # the frame hears of it with a heartbeat
+        await until_calls_are_interrupted(handle)
         so_far = len(gate.messages)
         await asyncio.sleep(1)
         assert len(gate.messages) == so_far < 200

@@ -20,7 +20,7 @@ from noetl_temporal.worker import serving, workflow_worker
 
 from .conftest import HEAD, history_of
 from .servers import proxy_to
-from .test_run_problems import wait_for_problems
+from .test_run_problems import wait_for_problem
 
 BOTH = """workflow:
   - step: start
@@ -126,7 +126,7 @@ async def test_a_shared_queue_without_workers_is_reported(
     source = CredentialSource(environment={})
     async with workflow_worker(client.temporal), serving(client.temporal, tools, source, only=["noop"]):
         handle = await client.submit(compile_or_raise(f"{HEAD}{LOOP}"))
-        [problem] = await wait_for_problems(client, handle)
+        problem = await wait_for_problem(client, handle, "waiting for a worker for noop")
         await handle.terminate()
     assert problem.line() == "waiting for a worker for noop (none is polling): start one with `noetl worker`"
 
@@ -141,7 +141,6 @@ async def test_a_run_whose_input_cannot_be_read_yet_continues_when_it_can(
         await proxy.disconnect()
         async with serving(distant.temporal, tools, CredentialSource(environment={})):
             handle = await client.submit(compile_or_raise(f"{HEAD}{BOTH}"), {"text": "x" * 100_000})
-            [problem] = await wait_for_problems(client, handle)
+            await wait_for_problem(client, handle, "the payload store is unavailable")
             await proxy.restore()
             assert (await handle.result()).status == "completed"
-    assert "the payload store is unavailable" in problem.message

@@ -62,6 +62,12 @@ async def until(handle: RunHandle, holds: Callable[[OpenWaits], bool]) -> None:
             await asyncio.sleep(0.05)
 
 
+async def until_no_call_is_pending(handle: RunHandle) -> None:
+    async with asyncio.timeout(60):
+        while (await handle.workflow.describe()).raw_description.pending_activities:
+            await asyncio.sleep(0.05)
+
+
 async def waits_for(handle: RunHandle, name: str) -> None:
     await until(handle, lambda waits: [wait.name for wait in waits.waits] == [name])
 
@@ -136,7 +142,7 @@ async def test_a_pause_is_that_of_the_call_during_which_it_came(shell: Shell) ->
         await handle.pause(by="ann")
         await until(handle, lambda status: status.pause is not None)
         end.set()
-        await asyncio.sleep(0.5)  # the pause lasts for a while after the call
+        await until_no_call_is_pending(handle)
         await handle.resume(by="bob")
         test = await record_test(client, handle)
     assert test["requests"] == [

@@ -70,7 +70,7 @@ async def lines(servers: Addresses, base: Base) -> AsyncGenerator[Jobs]:
     await connection.close()
 
 
-async def test_failing_rows(servers: Addresses, jobs: Jobs) -> None:
+async def test_a_row_that_fails_is_claimed_again_until_its_attempts_are_used_up(servers: Addresses, jobs: Jobs) -> None:
     """One fails always, one on its first two claims, each in its second step."""
     await jobs.make(6)
     call_counts = Counter[int]()

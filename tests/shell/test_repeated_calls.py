@@ -182,6 +182,8 @@ async def test_a_call_that_must_not_be_repeated_fails_after_a_reset(servers: Add
 
 
 async def called_by(client: NoetlClient, run: RunHandle) -> set[str]:
-    """The workflow ids of the playbooks that it called."""
+    """The workflow ids of the playbooks that it called, once Temporal lists any: it lists a new run a moment later."""
     query = f"ParentWorkflowId = '{run.workflow_id}'"
-    return {workflow.id async for workflow in client.temporal.list_workflows(query)}
+    while not (ids := {workflow.id async for workflow in client.temporal.list_workflows(query)}):
+        await asyncio.sleep(0.05)
+    return ids

@@ -140,7 +140,7 @@ async def test_near_the_hard_limit_a_run_logs_that_it_waits(shell: Shell, monkey
     slow = "  - step: slow\n    tool: {kind: noop, message: slow}\n"
     async with shell.client(answer) as client:
         handle = await shell.submit(client, ROUNDS % ", {step: slow}" + slow + CLEANUP)
-        while not (await handle.workflow.query("state")).get("holding"):
+        while not (await handle.workflow.query("state")).get("is_idling"):
             await asyncio.sleep(0.1)
         release.set()
         report = await asyncio.wait_for(handle.result(), 120)

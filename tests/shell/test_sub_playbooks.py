@@ -74,10 +74,13 @@ def echo(request: Request, _context: ToolContext) -> Any:
     return {"said": message, **request.input}
 
 
-async def children(client: NoetlClient, handle: RunHandle) -> list[Any]:
-    """The runs that this one called, as Temporal lists them."""
+async def children(client: NoetlClient, handle: RunHandle, at_least: int = 1) -> list[Any]:
+    """The runs that this one called, once Temporal lists so many: it lists a new run a moment later."""
     query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ParentWorkflowId = '{handle.workflow_id}'"
-    return [workflow async for workflow in client.temporal.list_workflows(query)]
+    async with asyncio.timeout(60):
+        while len(runs := [workflow async for workflow in client.temporal.list_workflows(query)]) < at_least:
+            await asyncio.sleep(0.05)
+    return runs
 
 
 async def executions(
@@ -207,8 +210,7 @@ async def test_a_cancel_reaches_a_child_that_has_continued_as_new(
     async with shell.client(calls) as client:
         handle = await submit(client, CALL % "", POLLING)
         await calls.wait_for(60)
-        runs = await children(client, handle)
-        assert len(runs) > 1
+        runs = await children(client, handle, at_least=2)
         await handle.cancel()
         assert (await handle.result()).status == "cancelled"
         assert (await (await client.handle(runs[0].id)).result()).status == "cancelled"
@@ -219,8 +221,7 @@ async def test_a_timeout_ends_a_child_that_has_continued_as_new(shell: Shell, mo
     async with shell.client(Calls()) as client:
         handle = await submit(client, CALL % ", timeout: 5", POLLING)
         result = await handle.result()
-        runs = await children(client, handle)
-    assert len(runs) > 1
+        await children(client, handle, at_least=2)
     assert (result.status, result.failures.kept[0].kind) == ("failed", "timeout")
 
 

@@ -112,7 +112,7 @@ async def test_the_log_reports_step_and_attempt(
 )
 def test_a_line_names_the_task_where_a_step_has_several(task: str, iteration: int | None, expected: str) -> None:
     line = LogLine(7, datetime.now(UTC), "fetch", task, iteration, None, 1, "stdout", "text")
-    assert line.place_and_text() == expected
+    assert line.text_with_source() == expected
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
@@ -123,7 +123,7 @@ async def test_nothing_is_logged_where_nothing_is_printed(captured_log: pytest.L
 
 async def test_no_printed_line_can_be_taken_for_one_of_the_log(captured_log: pytest.LogCaptureFixture) -> None:
     await print_texts("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
-    formatted = logs._Printable(logs.FORMAT).format(captured_log.records[0])  # pyright: ignore[reportPrivateUsage]
+    formatted = logs._PrintableFormatter(logs.FORMAT).format(captured_log.records[0])  # pyright: ignore[reportPrivateUsage]
     assert [line[:4] for line in formatted.splitlines()[1:]] == ["  | "] * 4
 
 

@@ -20,6 +20,7 @@ from noetl_temporal import tool_slots
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.naming import WORKFLOW_QUEUE
+from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 
@@ -28,7 +29,7 @@ from .test_interrupted_attempts import CALL, Running
 
 
 class Gate:
-    """A tool of ``at_once`` places whose calls end when they are let."""
+    """A tool that runs ``at_once`` calls, which end when ``open`` is set."""
 
     def __init__(self, at_once: int) -> None:
         self.running = self.max_running = 0
@@ -46,8 +47,8 @@ class Gate:
 
 
 def start(gate: Gate, count: int, timeout: float | None = None) -> tuple[list[Running], list[asyncio.Task[ToolReport]]]:
-    all_ = [Running(msgspec.structs.replace(CALL, timeout=timeout), gate.tool, []) for _ in range(count)]
-    return all_, [thread.start() for thread in all_]
+    calls = [Running(msgspec.structs.replace(CALL, timeout=timeout), gate.tool, []) for _ in range(count)]
+    return calls, [call.start() for call in calls]
 
 
 async def test_no_more_run_than_the_tool_allows() -> None:
@@ -60,15 +61,19 @@ async def test_no_more_run_than_the_tool_allows() -> None:
     assert gate.max_running == 2
 
 
-async def test_the_time_of_a_call_begins_with_its_place() -> None:
+def test_a_call_that_waits_for_others_has_its_whole_timeout_afterwards() -> None:
     async def answer(_request: Request, _context: ToolContext) -> None:
-        await asyncio.sleep(0.25)
+        await asyncio.sleep(25)
 
-    gate = Gate(1)
-    gate.tool = FakeTool("noop", answer)
-    gate.tool.spec = ToolSpec("noop", "takes a while", at_once=1)
-    _, tasks = start(gate, 5, timeout=0.6)
-    assert [answer.outcome["status"] for answer in await asyncio.gather(*tasks)] == ["ok"] * 5
+    async def reports() -> list[ToolReport]:
+        gate = Gate(1)
+        gate.tool = FakeTool("noop", answer)
+        gate.tool.spec = ToolSpec("noop", "takes a while", at_once=1)
+        _, tasks = start(gate, 5, timeout=60)
+        return await asyncio.gather(*tasks)
+
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        assert [report.outcome["status"] for report in runner.run(reports())] == ["ok"] * 5
 
 
 async def test_a_waiting_call_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,9 +99,11 @@ workflow:
       kind: python
       input: {n: "{{ iter.n }}", folder: "{{ workload.folder }}"}
       code: |
-        import time
+        import os, time
         with open(folder + "/" + str(n), "w") as file:
             file.write(str(time.monotonic()) + " ")
+            while len(os.listdir(folder)) < 2:  # the first call waits for the second
+                time.sleep(0.01)
             time.sleep(0.2)
             file.write(str(time.monotonic()))
         result = n
@@ -111,14 +118,15 @@ async def test_as_many_processes_of_python_as_processors(
     tools: dict[str, Tool] = {"python": python.TOOL}
     client = await NoetlClient.connect(servers.temporal, tools=tools)
     graph = compile_or_raise(f"{HEAD}{PROCESSES}")
-    async with serving(client.temporal, tools, CredentialSource(environment={})):
+    async with asyncio.timeout(120), serving(client.temporal, tools, CredentialSource(environment={})):
         handle = await client.submit(graph, {"folder": str(task_folder)}, queues=queues)
         report = await handle.result()
     assert report.status == "completed", report.failures
-    spans = written_in(task_folder)
+    spans = times_in(task_folder)
     assert len(spans) == 6
     assert max(sum(begin <= moment < end for begin, end in spans) for moment, _ in spans) == 2
 
 
-def written_in(folder: Path) -> list[list[float]]:
+def times_in(folder: Path) -> list[list[float]]:
+    """When each call began and ended."""
     return [[float(moment) for moment in path.read_text().split()] for path in folder.iterdir()]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - the mount point, not a file in it
-SHARED_MEMORY_SIZE = 1 << 30
+SHARED_MEMORY_BYTES = 1 << 30
 
 _NEW_MOUNT_NAMESPACE, _NEW_IPC_NAMESPACE = 0x00020000, 0x08000000
 _PRIVATE, _RECURSIVE, _NO_SUID, _NO_DEVICES = 1 << 18, 1 << 14, 1 << 1, 1 << 2
@@ -69,7 +69,7 @@ def make_read_only(writable: Sequence[str], hidden_paths: Sequence[str]) -> bool
 
 def mount_shared_memory(memory: int) -> bool:
     """Mount a separate /dev/shm of at most ``memory`` bytes."""
-    options = f"size={min(memory, SHARED_MEMORY_SIZE)},mode=1777"
+    options = f"size={min(memory, SHARED_MEMORY_BYTES)},mode=1777"
     try:
         system.mount("tmpfs", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, options)
     except OSError:
@@ -81,8 +81,8 @@ def _boundaries(writable: Sequence[str], hidden_paths: Sequence[str]) -> Iterato
     """Yield the paths where the mode changes, with whether they are read-only; outer paths first."""
     boundaries: list[tuple[str, bool]] = [("/", True)]
     for path, read_only in sorted([*((path, False) for path in writable), *((path, True) for path in hidden_paths)]):
-        enclosing = [kind for outer, kind in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]
-        if enclosing[-1] != read_only:
+        outer_modes = [mode for outer, mode in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]
+        if outer_modes[-1] != read_only:
             boundaries.append((path, read_only))
             yield path, read_only
 

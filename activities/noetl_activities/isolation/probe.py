@@ -20,7 +20,7 @@ def main() -> None:
 
 
 async def describe_isolation() -> str:
-    """Return the line that a worker logs when it starts: ``tasks: own account, landlock 7, ...; not held: ...``."""
+    """Return the line that a worker logs when it starts: ``tasks: own account, landlock 7, ...; gaps: ...``."""
     from noetl_activities.isolation.processes import run_task
 
     process_exit = await run_task(__name__, b"", lambda _stream, _text: None)
@@ -28,5 +28,5 @@ async def describe_isolation() -> str:
         reason = process_exit.output_start.strip().splitlines()[-1:] or [f"status {process_exit.status}"]
         return f"tasks cannot be confined here, and fail: {reason[0]}"
     report = json.loads(process_exit.response)
-    missing = f"; not held: {', '.join(report['missing'])}" if report["missing"] else ""
+    missing = f"; gaps: {', '.join(report['missing'])}" if report["missing"] else ""
     return f"tasks: {', '.join(report['active'])}{missing}"

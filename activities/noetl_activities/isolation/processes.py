@@ -30,8 +30,8 @@ _BOOTSTRAP = "import sys; sys.path.insert(0, {root!r}); from {module} import mai
 cannot import other modules in it. With -P, modules in the worker's current folder are not imported either.
 """
 
-_MAX_PRINTED = 64 * 1024
-_MAX_RESPONSE = 64 * 1024 * 1024
+_MAX_OUTPUT_BYTES = 64 * 1024
+_MAX_RESPONSE_BYTES = 64 * 1024 * 1024
 _GRACE_SECONDS = 1.0
 """Seconds to read the rest of the pipes after the supervisor has ended."""
 
@@ -69,7 +69,7 @@ async def run_task(module: str, call: bytes, on_output: OutputHandler) -> Proces
             pipe_reads = (
                 _read_to_end(out, _collect_output("stdout", output_start, on_output)),
                 _read_to_end(err, _collect_output("stderr", output_start, on_output)),
-                _read_to_end(response_reader, _collect_beginning(response, _MAX_RESPONSE + 1)),
+                _read_to_end(response_reader, _collect_beginning(response, _MAX_RESPONSE_BYTES + 1)),
             )
             reads = asyncio.gather(*pipe_reads, _send_call(supervisor, header + b"\n" + call))
             try:
@@ -79,7 +79,7 @@ async def run_task(module: str, call: bytes, on_output: OutputHandler) -> Proces
                 await _end_call(supervisor)  # the reads may end only now, as its children hold the pipes
                 reads.cancel()
                 await asyncio.wait([reads])
-    if len(response) > _MAX_RESPONSE:
+    if len(response) > _MAX_RESPONSE_BYTES:
         raise ConfigError("the result is over 64 MB: store it and return its location")
     return ProcessExit(output_start.decode("utf-8", "replace"), bytes(response), status)
 
@@ -160,7 +160,7 @@ def _collect_beginning(buffer: bytearray, limit: int) -> Callable[[bytes], None]
 def _collect_output(stream: OutputStream, buffer: bytearray, on_output: OutputHandler) -> Callable[[bytes], None]:
     """Pass output to ``on_output``, and collect the start of both streams in ``buffer`` in the order of arrival."""
 
-    collect, decoder = _collect_beginning(buffer, _MAX_PRINTED), codecs.getincrementaldecoder("utf-8")("replace")
+    collect, decoder = _collect_beginning(buffer, _MAX_OUTPUT_BYTES), codecs.getincrementaldecoder("utf-8")("replace")
 
     def consume(chunk: bytes) -> None:
         collect(chunk)

@@ -14,9 +14,9 @@ from noetl_activities.tool import Credential, Json, OutputStream, Request
 
 __all__ = ["fetch_token"]
 
-TIMEOUT = 30.0
+TIMEOUT_SECONDS = 30.0
 _REFRESH_MARGIN = 30.0
-"""How many seconds before it expires a token is fetched again."""
+"""Seconds before its expiry at which a token is fetched again."""
 
 _REQUEST_FIELDS = ("method", "headers", "params", "data", "form", "json", "body", "payload")
 _FORM = "application/x-www-form-urlencoded"
@@ -55,7 +55,7 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
     if "content-type" not in {key.lower() for key in headers} and "json" not in fields_sent:
         headers = {**headers, "Content-Type": _FORM}
     call = {"method": "POST", **fields_sent, "headers": headers, "url": config.get("endpoint") or config.get("url")}
-    request = Request(kind="http", config=call, timeout=TIMEOUT)
+    request = Request(kind="http", config=call, timeout=TIMEOUT_SECONDS)
     outcome = await TOOL.run(request, _RequestContext())
     if outcome.error is not None:
         error = outcome.error

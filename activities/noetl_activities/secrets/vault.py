@@ -26,7 +26,7 @@ __all__ = ["Vault"]
 CACHE_SECONDS = 30.0
 """How long a secret is cached. It is short, so that changes take effect soon."""
 
-TIMEOUT = 10.0
+TIMEOUT_SECONDS = 10.0
 _RENEW_AFTER = 0.9
 """A login is renewed after this fraction of its lifetime."""
 
@@ -91,7 +91,7 @@ class Vault:
     ) -> dict[str, Any]:
         namespace = self._environment.get("NOETL_VAULT_NAMESPACE")
         all_headers = {**headers, **({"X-Vault-Namespace": namespace} if namespace else {})}
-        async with httpx.AsyncClient(verify=self._tls(), timeout=TIMEOUT, trust_env=False) as client:
+        async with httpx.AsyncClient(verify=self._tls(), timeout=TIMEOUT_SECONDS, trust_env=False) as client:
             request = client.build_request(method, f"{address}/v1/{path}", headers=all_headers, json=body)
             try:
                 response, response_body = await exchange(client, request, follow_redirects=False)

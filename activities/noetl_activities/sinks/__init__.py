@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler.language.sinks import CALLS, STORES
 
-__all__ = ["DATABASE_FIELDS", "KINDS", "Entry", "SinkKind", "Sinks", "Stored", "find", "store"]
+__all__ = ["DATABASE_FIELDS", "KINDS", "Entry", "SinkKind", "Sinks", "StoreResult", "find", "store"]
 
 KINDS = tuple(sorted(STORES))
 
@@ -27,7 +27,7 @@ class SinkKind(Protocol):
 
     async def __call__(
         self, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
-    ) -> Stored: ...
+    ) -> StoreResult: ...
 
 
 class Sinks(Protocol):
@@ -42,7 +42,7 @@ class Sinks(Protocol):
         result: Json,
         auth: Json,
         context: ToolContext,
-    ) -> Stored:
+    ) -> StoreResult:
         """See ``store`` of this module."""
         ...
 
@@ -55,7 +55,7 @@ class Sinks(Protocol):
 
 async def store(
     kind: str, config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
-) -> Stored:
+) -> StoreResult:
     """Store ``result``, or the data in ``config``. Raises ToolError; SinkError for errors of a driver."""
     from noetl_activities.sinks.duckdb import store_duckdb
     from noetl_activities.sinks.postgres import store_postgres

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from noetl_activities import sinks
 from noetl_activities.sinks.batcher import BatchedRequest, Batcher
-from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, ToolContext
 
 __all__ = ["SinkBatches"]
@@ -53,7 +53,7 @@ class SinkBatches:
         result: Json,
         auth: Json,
         context: ToolContext,
-    ) -> Stored:
+    ) -> StoreResult:
         """See ``sinks.store``."""
         if kind == "postgres":
             from noetl_activities.postgres_connect import login_arguments

@@ -15,7 +15,7 @@ from noetl_activities.duckdb_process_pool import duckdb_process
 from noetl_activities.duckdb_wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
 from noetl_activities.sinks.data import key_columns, require_keys, sink_rows, table_parts
-from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.sinks.named_params import bind_names, binding_rows, number_names
 from noetl_activities.sql import has_statement, single_statement_params, statements_of
 from noetl_activities.tool import Json, ToolContext
@@ -25,7 +25,7 @@ __all__ = ["find_duckdb", "store_duckdb"]
 
 async def store_duckdb(
     config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
-) -> Stored:
+) -> StoreResult:
     """Insert, append, upsert or replace rows of ``table``, which is created if missing, or run the ``statement`` of the
     sink.
     """
@@ -38,7 +38,7 @@ async def store_duckdb(
     file = await _sink_database(config, entry.key)
     async with duckdb_process(file) as process:
         reply = await process.ask(message)
-    return _successful_reply(reply, file).store_result or Stored()
+    return _successful_reply(reply, file).store_result or StoreResult()
 
 
 def _row_message(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Callable[[int], Store]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from noetl_activities.duckdb_calls import RunningCall
 from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.duckdb_once import UNTRANSACTED, statement_kinds
+from noetl_activities.duckdb_once import NON_TRANSACTIONAL, statement_kinds
 from noetl_activities.duckdb_statements import run_statements
 from noetl_activities.duckdb_wire import Store
 from noetl_activities.errors import ConfigError
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quote_identifier
-from noetl_activities.sinks.ledger import Stored, is_time_to_prune
+from noetl_activities.sinks.ledger import StoreResult, is_time_to_prune
 from noetl_activities.tool import Json
 
 __all__ = ["store"]
@@ -23,12 +23,12 @@ __all__ = ["store"]
 _TYPES = ColumnTypes("boolean", "bigint", "double", "json", "varchar")
 
 
-def store(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: RunningCall) -> Stored:
+def store(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: RunningCall) -> StoreResult:
     """Perform a sink unless its entry is in the ledger. Must not run concurrently with another sink of the file. Raises
     duckdb.Error; ConfigError for statements that cannot run in a transaction.
     """
     if sink.statements:
-        _refuse_untransacted(connection, list(dict.fromkeys(sink.statements)))
+        _check_transactional(connection, list(dict.fromkeys(sink.statements)))
     ledger.ensure(connection)
     connection.begin()
     try:
@@ -42,29 +42,29 @@ def store(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: Runn
     return store_result
 
 
-def _refuse_untransacted(connection: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
-    if kinds := sorted(statement_kinds(connection, statements) & UNTRANSACTED):
+def _check_transactional(connection: duckdb.DuckDBPyConnection, statements: list[str]) -> None:
+    if kinds := sorted(statement_kinds(connection, statements) & NON_TRANSACTIONAL):
         raise ConfigError(f"a sink stores in a transaction, in which {', '.join(kinds)} cannot run: use a task for it")
 
 
-def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: RunningCall) -> Stored:
+def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: RunningCall) -> StoreResult:
     entry, mode = sink.entry, sink.mode
     name = sink.table.replace('"', "") or None
     if entry.outcome is not None:
-        rival = ledger.store(connection, entry.call, entry.n, entry.outcome)
+        rival = ledger.store(connection, entry.call_key, entry.n, entry.outcome)
         if rival is not None:
-            return Stored(table=name, duplicate=True, is_in_ledger=True, rival=rival)
+            return StoreResult(table=name, duplicate=True, is_in_ledger=True, rival=rival)
     if not ledger.claim(connection, entry.key, entry.n):
-        return Stored(table=name, duplicate=True, is_in_ledger=True)
+        return StoreResult(table=name, duplicate=True, is_in_ledger=True)
     if sink.statements:
         for text, values in zip(sink.statements, sink.values, strict=True):
             run_statements(connection, [text], [_to_parameter(value) for value in values], running_call)
-        return Stored(is_in_ledger=True)
-    if mode == "replace" and entry.once and not ledger.claim(connection, entry.once, 0):
+        return StoreResult(is_in_ledger=True)
+    if mode == "replace" and entry.replace_key and not ledger.claim(connection, entry.replace_key, 0):
         mode = "append"
     if sink.rows:
         _write_rows(connection, sink.table, sink.rows, mode, sink.keys)
-    return Stored(len(sink.rows), name, is_in_ledger=True)
+    return StoreResult(len(sink.rows), name, is_in_ledger=True)
 
 
 def _write_rows(connection: duckdb.DuckDBPyConnection, table: str, rows: list[Row], mode: str, keys: list[str]) -> None:

@@ -12,7 +12,7 @@ import random
 
 import msgspec
 
-__all__ = ["MAX_PRUNED", "RETENTION_DAYS", "Entry", "Stored", "is_time_to_prune"]
+__all__ = ["MAX_PRUNED", "RETENTION_DAYS", "Entry", "StoreResult", "is_time_to_prune"]
 
 RETENTION_DAYS = 30
 """Older entries are deleted: no run still needs them."""
@@ -27,18 +27,18 @@ class Entry(msgspec.Struct, frozen=True):
     """The ledger entries of a sink.
 
     The entry of the sink itself has ``key`` and ``n``. If no earlier sink of the call has stored its ``outcome`` (the
-    JSON of a once.LedgerOutcome), a second entry has it, with the key ``call``. ``mode: replace`` empties the table
-    once for each value of ``once``, which is the same for all calls of a step run.
+    JSON of a once.LedgerOutcome), a second entry has it, with ``call_key``. ``mode: replace`` empties the table once
+    for each ``replace_key``, which is the same for all calls of a step run.
     """
 
     key: str
     n: int = 1
-    call: str = ""
+    call_key: str = ""
     outcome: str | None = None
-    once: str = ""
+    replace_key: str = ""
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoreResult(msgspec.Struct, frozen=True):
     """The result of a sink: the number of ``rows`` written to ``table``; 0 if the sink is a ``duplicate``.
 
     ``is_in_ledger``: the outcome of the call is in the ledger. ``rival`` is the JSON of another outcome that was

@@ -12,7 +12,7 @@ from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import key_columns, sink_rows, table_parts
-from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
+from noetl_activities.sinks.ledger import Entry, StoreResult, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
 from noetl_activities.sql import has_statement, statements_of
@@ -23,7 +23,7 @@ __all__ = ["find_postgres", "store_postgres"]
 
 async def store_postgres(
     config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
-) -> Stored:
+) -> StoreResult:
     """Insert, append, upsert, replace or merge rows of ``table``, or run the ``statement`` of the sink."""
     try:
         async with open_connection(auth, config, context) as connection:
@@ -47,23 +47,25 @@ async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, c
         raise SinkError(sql_error(error)) from error
 
 
-async def _store(connection: Connection, config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Stored:
+async def _store(connection: Connection, config: dict[str, Json], mode: str, entry: Entry, result: Json) -> StoreResult:
     if entry.outcome is not None:
-        rival = await ledger.store(connection, entry.call, entry.n, entry.outcome)
+        rival = await ledger.store(connection, entry.call_key, entry.n, entry.outcome)
         if rival is not None:
-            return Stored(table=_table_name(config), duplicate=True, is_in_ledger=True, rival=rival)
+            return StoreResult(table=_table_name(config), duplicate=True, is_in_ledger=True, rival=rival)
     if not await ledger.claim(connection, entry.key, entry.n):
-        return Stored(table=_table_name(config), duplicate=True, is_in_ledger=True)
-    if mode == "replace" and entry.once and not await ledger.claim(connection, entry.once, 0):
+        return StoreResult(table=_table_name(config), duplicate=True, is_in_ledger=True)
+    if mode == "replace" and entry.replace_key and not await ledger.claim(connection, entry.replace_key, 0):
         mode = "append"
     rows, table = await _write_rows(connection, config, mode, result)
-    return Stored(rows, table, is_in_ledger=True)
+    return StoreResult(rows, table, is_in_ledger=True)
 
 
-async def _store_without_ledger(connection: Connection, config: dict[str, Json], mode: str, result: Json) -> Stored:
+async def _store_without_ledger(
+    connection: Connection, config: dict[str, Json], mode: str, result: Json
+) -> StoreResult:
     async with transaction(connection):
         rows, table = await _write_rows(connection, config, mode, result)
-    return Stored(rows, table, warning=ledger.NO_LEDGER)
+    return StoreResult(rows, table, warning=ledger.NO_LEDGER)
 
 
 def _table_name(config: dict[str, Json]) -> str | None:

@@ -23,7 +23,7 @@ from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batcher import BatchedRequest
 from noetl_activities.sinks.data import Row, key_columns, sink_rows, table_parts
-from noetl_activities.sinks.ledger import Entry, Stored, is_time_to_prune
+from noetl_activities.sinks.ledger import Entry, StoreResult, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
 from noetl_activities.sql import has_statement, statements_of
@@ -70,12 +70,12 @@ class _SplitBatchError(Exception):
 
 def batch_key(request: SinkRequest) -> str | None:
     """Return the key of the batches that the request may join with its login; None if it is never batched."""
-    if request.mode == "replace" and not request.entry.once:
+    if request.mode == "replace" and not request.entry.replace_key:
         return None
     if has_statement(request.config) and not all(map(_BATCHABLE.match, statements_of(request.config, "postgres"))):
         return None
     target = {name: value for name, value in request.config.items() if name not in ("data", "params")}
-    return repr((target, request.mode, request.entry.once if request.mode == "replace" else ""))
+    return repr((target, request.mode, request.entry.replace_key if request.mode == "replace" else ""))
 
 
 async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, LedgerLookup]]) -> None:
@@ -89,7 +89,7 @@ async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, Led
         batched_request.respond(LedgerLookup(outcomes.get(batched_request.request)))
 
 
-async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
+async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, StoreResult]]) -> None:
     """Store the rows of all calls. A call that gets no response stores its own rows."""
     if len(batch) < 2:
         return
@@ -103,7 +103,7 @@ async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, 
         return
 
 
-async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> None:
+async def _store(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, StoreResult]]) -> None:
     """Store this part of a batch, or its halves. Raises errors that no single call causes."""
     batch = [batched_request for batched_request in batch if batched_request.is_open]
     if len(batch) < 2:
@@ -129,7 +129,9 @@ def _affects_all(error: BaseException) -> bool:
     return info is not None and bool(info.retryable)
 
 
-async def _commit(connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, Stored]]) -> list[Stored]:
+async def _commit(
+    connection: Connection, batch: Sequence[BatchedRequest[SinkRequest, StoreResult]]
+) -> list[StoreResult]:
     async with transaction(connection):
         await connection.execute(f"set local lock_timeout = '{_LOCK_SECONDS}s'")
         store_results = await _write(connection, [batched_request.request for batched_request in batch])
@@ -138,7 +140,7 @@ async def _commit(connection: Connection, batch: Sequence[BatchedRequest[SinkReq
     return store_results
 
 
-async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[Stored]:
+async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[StoreResult]:
     if not await ledger.claim_all(connection, [entry for call in calls for entry in _ledger_entries(call.entry)]):
         raise _SplitBatchError  # an earlier or concurrent attempt has stored some of it
     first_call = calls[0]
@@ -149,18 +151,18 @@ async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[S
             await statements.run(call.config.get("params"), batch_rows)
             for call, batch_rows in zip(calls, rows, strict=True)
         ]
-        return [Stored(count, is_in_ledger=True) for count in counts]
+        return [StoreResult(count, is_in_ledger=True) for count in counts]
     mode, keys = first_call.mode, key_columns(first_call.config, first_call.mode)
-    if mode == "replace" and not await ledger.claim(connection, first_call.entry.once, 0):
+    if mode == "replace" and not await ledger.claim(connection, first_call.entry.replace_key, 0):
         mode = "append"
     table = await Table.find(connection, table_parts(first_call.config.get("table")))
     await table.write(_sort_by_key([row for call_rows in rows for row in call_rows], keys), mode, keys)
-    return [Stored(len(call_rows), table.name, is_in_ledger=True) for call_rows in rows]
+    return [StoreResult(len(call_rows), table.name, is_in_ledger=True) for call_rows in rows]
 
 
 def _ledger_entries(entry: Entry) -> list[tuple[str, int, str | None]]:
     sink_entry = (entry.key, entry.n, None)
-    return [sink_entry] if entry.outcome is None else [sink_entry, (entry.call, entry.n, entry.outcome)]
+    return [sink_entry] if entry.outcome is None else [sink_entry, (entry.call_key, entry.n, entry.outcome)]
 
 
 def _sort_by_key(rows: list[Row], keys: Sequence[str]) -> list[Row]:

@@ -15,7 +15,7 @@ from noetl_activities.http import TOOL as HTTP
 from noetl_activities.http_request import key_digest
 from noetl_activities.python import TOOL as PYTHON
 from noetl_activities.sinks.data import sink_content, sink_rows
-from noetl_activities.sinks.ledger import Entry, Stored
+from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, Request, Tool, ToolContext
 from noetl_compiler.language.sinks import KEY_HEADER, METHOD
 
@@ -26,7 +26,7 @@ TOOLS: Mapping[str, Tool] = MappingProxyType({"http": HTTP, "python": PYTHON})
 
 async def call_tool(
     kind: str, config: dict[str, Json], entry: Entry, result: Json, auth: Json, context: ToolContext
-) -> Stored:
+) -> StoreResult:
     """Call the tool with ``result``, or with the data in ``config``. Raises SinkError if the outcome is an error, and
     ToolError.
     """
@@ -40,7 +40,7 @@ async def call_tool(
     outcome = await TOOLS[kind].run(request, context)
     if outcome.status == "error":
         raise SinkError(outcome)
-    return Stored()
+    return StoreResult()
 
 
 def _http_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:

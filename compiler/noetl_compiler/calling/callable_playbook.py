@@ -20,7 +20,7 @@ from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.phases import ParsedPlaybook, compile_parsed
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import template_uses
+from noetl_compiler.templating.template_uses import template_uses
 from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
 
@@ -115,7 +115,7 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
             name = remainder.partition(".")[0]
             if names.binds(use, head):
                 continue
-            if head in WORKLOAD and name and (name in nulls or name not in (names.below(use, head) or ())):
+            if head in WORKLOAD and name and (name in nulls or name not in (names.names_below(use, head) or ())):
                 yield name
             elif head not in OUTCOME and not names.knows(use, head):
                 yield head

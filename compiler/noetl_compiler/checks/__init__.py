@@ -35,7 +35,7 @@ from noetl_compiler.checks.unmatched_errors import warn_of_unmatched_errors
 from noetl_compiler.checks.unreachable_steps import warn_of_unreachable_steps
 from noetl_compiler.checks.unsupported_parts import warn_of_unsupported_parts
 from noetl_compiler.checks.unused_tasks import warn_of_unused_tasks
-from noetl_compiler.checks.waits import check_waits
+from noetl_compiler.checks.waits import forbid_two_schemas
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
@@ -62,7 +62,7 @@ CHECKS: tuple[Callable[[Playbook, Report], None], ...] = (
     check_loop_collections,
     forbid_unknown_tools,
     warn_of_unsupported_parts,
-    check_waits,
+    forbid_two_schemas,
     warn_of_unknown_patches,
     check_python_code,
     check_sql,

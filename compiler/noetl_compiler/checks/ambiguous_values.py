@@ -40,7 +40,7 @@ def warn_of_ambiguous_values(playbook: Playbook, report: Report) -> None:  # noq
 
 def _message_and_hint(key: str, node: ScalarNode, is_text: bool) -> tuple[str, str]:
     """Return the message and the hint, without a value that may be a credential."""
-    hint = "quote it to keep the text"
+    hint = "quote it to make it a string"
     if is_secret_key(key):
         return "YAML reads this value differently from how it is written", hint
     meaning = json.dumps(node.value)

@@ -7,21 +7,14 @@ from typing import Any, cast
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span, Value
+from noetl_compiler.language.credentials import KEYS_BESIDE_NAME, NAME_KEYS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["KEYS_BESIDE_NAME", "KINDS", "NAMES", "forbid_changed_credentials"]
+__all__ = ["KINDS", "forbid_changed_credentials"]
 
 KINDS = frozenset({"http", "postgres"})
 """The tools and sinks whose ``auth`` is checked."""
-
-NAMES = ("credential", "key", "name")
-"""Keys under which ``auth`` names a credential."""
-
-KEYS_BESIDE_NAME = frozenset(
-    {"type", "source", "inject", "header", "header_name", "oauth_credential", "provider", "schema", "scope"}
-)
-"""Keys allowed beside the name. They say how the credential is used, and change neither its host nor its user."""
 
 
 def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
@@ -31,8 +24,8 @@ def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
         if not isinstance(data, dict):
             continue
         fields = cast("dict[str, Any]", data)
-        overrides = sorted(fields.keys() - KEYS_BESIDE_NAME - set(NAMES))
-        if overrides and any(isinstance(fields.get(name), str) for name in NAMES):
+        overrides = sorted(fields.keys() - KEYS_BESIDE_NAME - set(NAME_KEYS))
+        if overrides and any(isinstance(fields.get(name), str) for name in NAME_KEYS):
             message = f"auth names a credential, so it cannot also set {', '.join(overrides)}"
             report.error(Code.CONFLICTING_FIELDS, span, message, "remove them, or register another credential")
 

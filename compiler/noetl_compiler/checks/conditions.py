@@ -10,7 +10,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.check import TemplateFacts
-from noetl_compiler.templating.template_sites import TemplateUse
+from noetl_compiler.templating.template_uses import TemplateUse
 
 __all__ = ["warn_of_wrong_condition"]
 
@@ -64,4 +64,4 @@ def _warn_of_non_boolean(use: TemplateUse, facts: TemplateFacts, report: Report)
 def _span_of_string(text: str, use: TemplateUse, report: Report) -> Span:
     """Return the span of a string constant; if it occurs several times, that of the last one."""
     matches = list(re.finditer(rf"(['\"]){re.escape(text)}\1", use.template.source))
-    return report.places.span(use.template, *matches[-1].span()) if matches else use.template.span
+    return report.locator.span(use.template, *matches[-1].span()) if matches else use.template.span

@@ -10,8 +10,8 @@ from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next, Playbook, Policy, Step
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.templating.boundary import boundary
-from noetl_compiler.templating.outcome_facts import WORDS
+from noetl_compiler.templating.default_on_status import default_on_status
+from noetl_compiler.templating.outcome_truths import WORDS
 from noetl_compiler.templating.truth import string_constants
 
 __all__ = ["warn_of_dead_routes"]
@@ -39,7 +39,7 @@ def _check_routes(route: Next, step: Step, report: Report, hint: str, *, after_l
     earlier_routes = _EarlierRules(report, after_loop=after_loop)
     for group in route.groups:
         when, span = group[0].when, group[0].span
-        obstacle = earlier_routes.add(group[0].on or boundary(when), when, span)
+        obstacle = earlier_routes.add(group[0].on or default_on_status(when), when, span)
         if obstacle and span != step.name.span:  # the step's implicit route to the end
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
             report.warning(Code.DEAD_ROUTE, span, message, hint, _related_to(obstacle))
@@ -64,7 +64,7 @@ def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
     report.warning(Code.DEAD_RULE, span, message, "move it up, or remove it", _related_to(earlier))
 
 
-def _warn_of_impossible(when: Template, report: Report) -> None:
+def _warn_of_impossible_condition(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
     hint = next(
         filter(None, (nearest(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _OUTCOME_HINT
@@ -92,7 +92,7 @@ class _EarlierRules:
         """Add a rule. Return the span of the earlier rule that makes it unreachable; None if there is none."""
         outcomes = sorted(possible_outcomes(on, when, after_loop=self._after_loop))
         if when is not None and not outcomes and is_impossible(when, after_loop=self._after_loop):
-            _warn_of_impossible(when, self._report)
+            _warn_of_impossible_condition(when, self._report)
         obstacles = [self._obstacle_after(outcome, when) for outcome in outcomes]
         if not self._report.has_error_in(span):
             for outcome in outcomes:

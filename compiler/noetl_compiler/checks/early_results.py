@@ -19,7 +19,7 @@ from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, routes_of
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["StepOrder", "warn_of_early_results"]
@@ -87,7 +87,7 @@ def warn_of_early_results(
             continue
         if name == reader and use.rendered_at in _AFTER_CALL:
             continue
-        span = report.places.span(use.template, *find_path(use.template.source, path))
+        span = report.locator.span(use.template, *find_path(use.template.source, path))
         message = f'step "{name}" never runs before this one, so it has no result yet'
         related = (Related(order.steps[name].name.span, "the step is here"),)
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
@@ -119,7 +119,7 @@ def _reads_own_result(path: str, use: TemplateUse, names: VisibleNames, order: S
 
 def _warn_of_own_result(path: str, use: TemplateUse, report: Report) -> None:
     head, dot, tail = path.removeprefix("results.").partition(".")
-    span = report.places.span(use.template, *find_path(use.template.source, path))
+    span = report.locator.span(use.template, *find_path(use.template.source, path))
     message = f'"{head}" has no result yet in its own rules'
     report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{tail}")
 

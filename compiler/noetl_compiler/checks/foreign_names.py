@@ -11,7 +11,7 @@ from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import TemplateUse
+from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["warn_of_foreign_names"]
@@ -38,8 +38,8 @@ def warn_of_foreign_names(use: TemplateUse, facts: TemplateFacts, names: Visible
     for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
         if names.binds(use, name):
             continue
-        if report.first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
-            span = report.places.span(use.template, *find_path(use.template.source, name))
+        if report.is_first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
+            span = report.locator.span(use.template, *find_path(use.template.source, name))
             message = f'"{name}" is not a variable of the dialect "{names.dialect}"'
             report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
 

@@ -16,7 +16,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 
 __all__ = ["HiddenNames"]
 
@@ -45,7 +45,7 @@ class HiddenNames:
             return
         for head in sorted(self._names & {path.partition(".")[0] for path in facts.reads}):
             for hidden_name in self._hidden_names(use, head):
-                if report.first(f"hidden name {hidden_name.name.span}"):
+                if report.is_first(f"hidden name {hidden_name.name.span}"):
                     _report(hidden_name, use, report)
 
     def _hidden_names(self, use: TemplateUse, head: str) -> Iterator[_HiddenName]:
@@ -79,7 +79,7 @@ def _hidden_in_step(use: TemplateUse, head: str) -> Iterator[_HiddenName]:
 def _report(hidden_name: _HiddenName, use: TemplateUse, report: Report) -> None:
     name = hidden_name.name.text
     message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden_name.meaning}'
-    read_at = report.places.span(use.template, *find_path(use.template.source, name))
+    read_at = report.locator.span(use.template, *find_path(use.template.source, name))
     related = (Related(read_at, "this condition reads it"),)
     report.warning(
         Code.HIDDEN_NAME, hidden_name.name.span, message, f"rename it, or read {hidden_name.remedy}", related

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
 from noetl_compiler.item_routes import reached_without_items, steps_on_item_routes
-from noetl_compiler.regions import MAX_REPEATED, Regions, regions_of
+from noetl_compiler.regions import MAX_REPEATED_STEPS, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import entry_of, final_of, item_arcs_of
@@ -21,7 +21,7 @@ def check_item_routes(playbook: Playbook, report: Report) -> None:
     if not loops:
         return
     regions, final = regions_of(playbook, entry_of(playbook), final_of(playbook)), final_of(playbook)
-    if regions.excess is not None:
+    if regions.exceeding_loop is not None:
         return
     routes = steps_on_item_routes(playbook, regions, final)
     are_valid = [_check_loop(loop, routes, regions, report) for loop in loops]
@@ -40,7 +40,7 @@ def _check_loop(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regio
         report.error(Code.CONFLICTING_FIELDS, loop.name.span, message, 'use "next" of the step')
         return False
     if loop.name.text not in routes:
-        message = f"the routes of items have more than {MAX_REPEATED:,} steps, each counted once for every loop"
+        message = f"the routes of items have more than {MAX_REPEATED_STEPS:,} steps, each counted once for every loop"
         report.error(Code.BUDGET_EXCEEDED, loop.name.span, message, "split the playbook")
         return False
     return not (_forbid_return_to_loop(loop, routes, report) or _forbid_crossing(loop, routes, regions, report))
@@ -51,11 +51,11 @@ def _forbid_return_to_loop(loop: Step, routes: Mapping[str, frozenset[str]], rep
     through the routes of other loops. Returns whether there is such a route.
     """
     visited_steps: set[str] = set()
-    waiting = [loop.name.text]
-    while waiting:
-        new_steps = routes.get(waiting.pop(), frozenset[str]()) - visited_steps
+    pending = [loop.name.text]
+    while pending:
+        new_steps = routes.get(pending.pop(), frozenset[str]()) - visited_steps
         visited_steps |= new_steps
-        waiting += [name for name in new_steps if name in routes]
+        pending += [name for name in new_steps if name in routes]
     if loop.name.text not in visited_steps:
         return False
     message = f'the route of an item of "{loop.name.text}" leads back to this loop'

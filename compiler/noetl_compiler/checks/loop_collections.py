@@ -15,7 +15,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Playbook, Step
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.paths import lone_path
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_loop_collections"]

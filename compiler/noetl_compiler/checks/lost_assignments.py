@@ -16,7 +16,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, set_by_task
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import RenderedAt, template_uses
+from noetl_compiler.templating.template_uses import RenderedAt, template_uses
 
 __all__ = ["warn_of_lost_assignments"]
 

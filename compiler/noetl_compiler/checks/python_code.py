@@ -12,13 +12,13 @@ from noetl_compiler.graph import Span, Value
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.python_code import (
     TOOL_NAMES,
-    SyntaxProblem,
+    PythonSyntaxError,
     gives_result,
     parse_code,
     replace_with_numbers,
     undefined_names,
 )
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import ForeignText, Playbook, Task
@@ -64,7 +64,7 @@ def _check_code(text: ForeignText, task: Task, bound_names: frozenset[str] | Non
         return
     code = replace_with_numbers(node.text, ((splice.start, splice.end) for splice in splices))
     tree = parse_code(code)
-    if isinstance(tree, SyntaxProblem):
+    if isinstance(tree, PythonSyntaxError):
         _report_syntax_error(node, tree, report)
     elif tree is not None and not report.has_error_in(task.span):
         if not splices and not gives_result(tree) and "result" not in (bound_names or ()):
@@ -73,22 +73,20 @@ def _check_code(text: ForeignText, task: Task, bound_names: frozenset[str] | Non
             _warn_of_undefined_names(node, code, tree, bound_names, report)
 
 
-def _report_syntax_error(node: ScalarNode, syntax_problem: SyntaxProblem, report: Report) -> None:
+def _report_syntax_error(node: ScalarNode, error: PythonSyntaxError, report: Report) -> None:
     """Report a syntax error, or only the template if it causes the error. Braces in an f-string are not templates."""
-    is_template = node.template_span is not None and not syntax_problem.message.startswith("f-string")
+    is_template = node.template_span is not None and not error.message.startswith("f-string")
     if is_template and _is_python_without_templates(node.text):
         report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _NOT_RENDERED, _USE_INPUT)
         return
-    span = _span_of(node, syntax_problem.start, syntax_problem.end, report)
-    report.error(
-        Code.PYTHON_SYNTAX, span, f"syntax error in Python code: {syntax_problem.message}", syntax_problem.hint
-    )
+    span = _span_of(node, error.start, error.end, report)
+    report.error(Code.PYTHON_SYNTAX, span, f"syntax error in Python code: {error.message}", error.hint)
 
 
 def _is_python_without_templates(code: str) -> bool:
     if "{%" in code:
         return True  # unknown until it is rendered
-    return not isinstance(parse_code(replace_with_numbers(code, expression_ranges(code))), SyntaxProblem)
+    return not isinstance(parse_code(replace_with_numbers(code, expression_ranges(code))), PythonSyntaxError)
 
 
 def _warn_of_undefined_names(

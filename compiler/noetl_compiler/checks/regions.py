@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, nearest_or_all
-from noetl_compiler.regions import MAX_REPEATED, Crossing, Regions, regions_of
+from noetl_compiler.regions import MAX_REPEATED_STEPS, Crossing, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step
 from noetl_compiler.syntax_queries import entry_of, final_of
@@ -21,12 +21,14 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
     steps = {step.name.text: step for step in playbook.steps}
     end_steps: dict[str, Step] = {}
     for step in playbook.steps:
-        if step.ends is not None:
-            _check_end(step, step.ends, steps, end_steps, report)
+        if step.ended_loop is not None:
+            _check_end(step, step.ended_loop, steps, end_steps, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
-    if regions.excess is not None:
-        message = f"loops repeat more than {MAX_REPEATED:,} steps, where each counts once per loop that contains it"
-        report.error(Code.BUDGET_EXCEEDED, steps[regions.excess].name.span, message, "split the playbook")
+    if regions.exceeding_loop is not None:
+        message = (
+            f"loops repeat more than {MAX_REPEATED_STEPS:,} steps, where each counts once per loop that contains it"
+        )
+        report.error(Code.BUDGET_EXCEEDED, steps[regions.exceeding_loop].name.span, message, "split the playbook")
         return
     for step in playbook.steps:
         if step.loop is not None and not step.tasks and not step.sinks:

@@ -14,7 +14,7 @@ from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.templating.check import examine
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.secret_uses import misused_secret, reads_secret
-from noetl_compiler.templating.template_sites import TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import TemplateUse, template_uses
 from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
 
@@ -61,8 +61,8 @@ def _secret_roots(use: TemplateUse, names: VisibleNames) -> frozenset[str]:
     """Return the root names of the secrets that a template reads: ``keychain``, or an entry that nothing shadows."""
     roots = {path.partition(".")[0] for path in examine(use.template.source).reads}
     shadowing = names.results | names.ctx | names.workload | names.region_names
-    bare = (roots & names.keychain) - shadowing
-    return frozenset(name for name in {*bare, *(roots & {_KEYCHAIN})} if not names.binds(use, name))
+    entry_names = (roots & names.keychain) - shadowing
+    return frozenset(name for name in {*entry_names, *(roots & {_KEYCHAIN})} if not names.binds(use, name))
 
 
 def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:
@@ -79,7 +79,7 @@ def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:
 
 def _report(template: Template, roots: frozenset[str], message: str, report: Report) -> None:
     name = min(roots, key=lambda root: find_path(template.source, root))
-    span = report.places.span(template, *find_path(template.source, name))
+    span = report.locator.span(template, *find_path(template.source, name))
     report.error(Code.KEYCHAIN_READ, span, message, _HINT)
 
 

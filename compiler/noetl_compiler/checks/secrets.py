@@ -18,7 +18,7 @@ from noetl_compiler.checks.secret_shapes import (
 )
 from noetl_compiler.codes import Code
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 

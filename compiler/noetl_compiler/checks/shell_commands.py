@@ -8,7 +8,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.foreign_code import is_go_template
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import Playbook, Task
@@ -23,7 +23,7 @@ _HARMLESS = re.compile(
     re.ASCII | re.VERBOSE,
 )
 _LAST_NAME = re.compile(r"\{\{-?\s*(?:\w+\.)*(\w+)\s*-?\}\}", re.ASCII)
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 
 
 def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
@@ -62,5 +62,5 @@ def _span(node: ScalarNode, start: int, end: int, report: Report) -> Span:
 def _remedy(template: str) -> str:
     match = _LAST_NAME.fullmatch(template)
     variable = match[1].upper() if match and not match[1][0].isdigit() else "VALUE"
-    value = template.replace('"', "'") if len(template) <= _LONGEST_SHOWN and "\n" not in template else "..."
+    value = template.replace('"', "'") if len(template) <= _MAX_SHOWN_CHARS and "\n" not in template else "..."
     return f'write "${variable}" in the command, and env: {{{variable}: "{value}"}}'

@@ -20,11 +20,11 @@ def check_sinks(playbook: Playbook, report: Report) -> None:
     key.
     """
     for sink in _all_sinks(playbook):
-        config, required_groups = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
-        if required_groups and config.isdisjoint(required_groups):
-            fields = " or ".join(f'"{name}"' for name in required_groups)
+        config, alternatives = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
+        if alternatives and config.isdisjoint(alternatives):
+            fields = " or ".join(f'"{name}"' for name in alternatives)
             message = f'a sink of kind "{sink.kind}" fails without {fields}'
-            report.warning(Code.MISSING_FIELD, sink.span, message, f"write {required_groups[0]}: ...")
+            report.warning(Code.MISSING_FIELD, sink.span, message, f"write {alternatives[0]}: ...")
         elif sink.mode == "upsert" and sink.config.data and not {"key", "statement"} & config:
             message = "an upsert needs the columns that identify a row"
             report.error(Code.MISSING_FIELD, sink.span, message, "write key: COLUMN, or a list of columns")

@@ -7,15 +7,15 @@ import re
 from noetl_compiler.codes import Code
 from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.sql_syntax import quoted_templates, syntax_problem
+from noetl_compiler.sql_syntax import find_syntax_error, quoted_templates
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["check_sql", "check_sql_text"]
 
-_LONGEST_SHOWN = 60
+_MAX_SHOWN_CHARS = 60
 _HARMLESS = re.compile(
     r"\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}|\|\s*(?:int|float|length|count|replace|tojson)\b", re.ASCII
 )
@@ -32,10 +32,10 @@ def check_sql(playbook: Playbook, report: Report) -> None:
 
 def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
     """Check one text; ``report`` is that of the file that contains it."""
-    problem = syntax_problem(node.text, kind)
-    if problem is not None:
-        span = span_in_scalar(report.source, node, problem.start, problem.end) or node.span
-        near = node.text[problem.start : problem.end]
+    error = find_syntax_error(node.text, kind)
+    if error is not None:
+        span = span_in_scalar(report.source, node, error.start, error.end) or node.span
+        near = node.text[error.start : error.end]
         message = f'syntax error in SQL near "{near}"' if near else "a quote or comment in SQL is not closed"
         hint = f"parsed as {SQL_LANGUAGES[kind][0]} by sqlglot, which does not support all of it"
         report.warning(Code.SQL_SYNTAX, span, message, hint)
@@ -44,18 +44,18 @@ def check_sql_text(node: ScalarNode, kind: str, report: Report) -> None:
 
 
 def _warn_of_quoted_templates(node: ScalarNode, kind: str, report: Report) -> None:
-    quoted_names = [
+    unsafe_templates = [
         template
         for template in quoted_templates(node.text, kind)
         if not _HARMLESS.search(node.text[template.start : template.end])
     ]
-    if not quoted_names:
+    if not unsafe_templates:
         return
-    first = quoted_names[0]
+    first = unsafe_templates[0]
     span = span_in_scalar(report.source, node, first.start, first.end) or node.span
-    others = f" ({len(quoted_names)} such templates in this text)" if len(quoted_names) > 1 else ""
+    others = f" ({len(unsafe_templates)} such templates in this text)" if len(unsafe_templates) > 1 else ""
     message = f"the template is inside quotes, so a value that contains a quote changes the statement{others}"
-    value = first.text.replace('"', "'") if len(first.text) <= _LONGEST_SHOWN and "\n" not in first.text else "..."
+    value = first.text.replace('"', "'") if len(first.text) <= _MAX_SHOWN_CHARS and "\n" not in first.text else "..."
     remedy = f'write {SQL_LANGUAGES[kind][1]} without quotes, and params: ["{value}"]'
     hint = remedy if first.is_alone else f"{remedy}; params need one statement in the task"
     report.warning(Code.QUOTED_TEMPLATE, span, message, hint)

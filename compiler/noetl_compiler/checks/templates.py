@@ -12,7 +12,7 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import called_tasks
 from noetl_compiler.templating.check import TemplateFacts, examine
-from noetl_compiler.templating.template_sites import TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import TemplateUse, template_uses
 from noetl_compiler.visible_names import VisibleNames
 
 __all__ = ["check_templates"]
@@ -39,6 +39,6 @@ def check_templates(playbook: Playbook, report: Report) -> None:
 def _report_problems(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
     """Report NT301 and NT302: invalid Jinja2, unknown filters, nondeterministic functions."""
     for problem in facts.problems:
-        span = report.places.span(use.template, problem.start, problem.end)
+        span = report.locator.span(use.template, problem.start, problem.end)
         code = Code.FORBIDDEN_TEMPLATE if problem.forbidden else Code.TEMPLATE_SYNTAX
         report.error(code, span, problem.message, problem.hint)

@@ -30,23 +30,23 @@ def _check_kind(kind: Name, report: Report) -> None:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown tool kind "{kind.text}"', hint)
     elif tool.problem:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'tool kind "{kind.text}" cannot be used: {tool.problem}')
-    elif not tool.has_executor and report.first(f"tool {kind.text}"):
+    elif not tool.has_executor and report.is_first(f"tool {kind.text}"):
         message = f'tool kind "{kind.text}" is not supported: the playbook compiles, but a run is refused'
         report.warning(Code.NO_EXECUTOR, kind.span, message, tool.unsupported)
 
 
 def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:
     """Follow the calls: each called task must exist, and they must not form a cycle."""
-    visited_kinds: set[str] = set()
+    visited_tasks: set[str] = set()
     while (name := task.workbook) is not None:
         if name.text not in workbook:
             message = f'the workbook has no task "{name.text}"'
             hint = nearest_or_all(name.text, workbook, "its tasks are")
             report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message, hint)
             return
-        if name.text in visited_kinds:
+        if name.text in visited_tasks:
             message = f'the workbook task "{name.text}" calls itself'
             report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message)
             return
-        visited_kinds.add(name.text)
+        visited_tasks.add(name.text)
         task = workbook[name.text]

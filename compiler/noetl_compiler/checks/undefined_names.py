@@ -14,7 +14,7 @@ from noetl_compiler.language.names import BELOW_OUTCOME, COUNTS, ITERATION, OUTC
 from noetl_compiler.report import Report
 from noetl_compiler.templating.check import TemplateFacts
 from noetl_compiler.templating.locate import find_path
-from noetl_compiler.templating.template_sites import TemplateUse
+from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import IN_LOOP, VisibleNames
 
 __all__ = ["warn_of_undefined_names"]
@@ -50,7 +50,7 @@ def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: Visib
         head, _, tail = path.partition(".")
         if not names.knows(use, head):
             _report_name(path, use, names, report)
-        elif tail and (names_below := names.below(use, head)) is not None:
+        elif tail and (names_below := names.names_below(use, head)) is not None:
             name = tail.partition(".")[0]
             if name not in names_below and not names.binds(use, head):
                 _report_below(head, name, use, names_below, names, report)
@@ -69,11 +69,11 @@ def _report_name(path: str, use: TemplateUse, names: VisibleNames, report: Repor
     )
     hint = (
         special_hint
-        or _similar_name(name, names.at(use))
+        or _similar_name(name, names.known_names(use))
         or _hint_for_unnamed_element(name, use)
         or _ROOT_HINTS["workload"]
     )
-    span = report.places.span(use.template, *find_path(use.template.source, name))
+    span = report.locator.span(use.template, *find_path(use.template.source, name))
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
 
 
@@ -110,7 +110,7 @@ def _report_below(
     if head in WORKLOAD and not names_below:
         return  # without a declared workload, all of it comes from the request
     path = f"{head}.{name}"
-    span = report.places.span(use.template, *find_path(use.template.source, path))
+    span = report.locator.span(use.template, *find_path(use.template.source, path))
     message = f'"{path}" is not defined here'
     step_hint = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
     if head in _DEFINED_BY_PLAYBOOK_ONLY and not use.is_predicate:
@@ -128,7 +128,7 @@ def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:
     known_names = BELOW_OUTCOME.get(part, frozenset())
     if name and name not in known_names and (hint := nearest_name(name, known_names)):
         misspelt_path = f"{head}.{name}" if head in _ERRORS else f"{head}.{part}.{name}"
-        span = report.places.span(use.template, *find_path(use.template.source, misspelt_path))
+        span = report.locator.span(use.template, *find_path(use.template.source, misspelt_path))
         report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 
 

@@ -22,13 +22,13 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
     if not steps or _has_another_cause(playbook, steps, report):
         return
     reachable_steps: set[str] = set()
-    waiting = [entry_of(playbook), final_of(playbook)]
-    while waiting:
-        name = waiting.pop()
+    pending = [entry_of(playbook), final_of(playbook)]
+    while pending:
+        name = pending.pop()
         if name in reachable_steps or name not in steps:
             continue
         reachable_steps.add(name)
-        waiting += [arc.to.text for arc in routes_of(steps[name])]
+        pending += [arc.to.text for arc in routes_of(steps[name])]
     for step in playbook.steps:
         if step.name.text not in reachable_steps:
             message = f'step "{step.name.text}" is unreachable'

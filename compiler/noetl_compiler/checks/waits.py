@@ -12,16 +12,11 @@ from noetl_compiler.syntax import Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks
 from noetl_compiler.value_merge import mapping_of
 
-__all__ = ["check_waits"]
+__all__ = ["forbid_two_schemas"]
 
 
-def check_waits(playbook: Playbook, report: Report) -> None:
-    """Report NT109 for schemas that differ."""
-    _forbid_two_schemas(playbook, report)
-
-
-def _forbid_two_schemas(playbook: Playbook, report: Report) -> None:
-    """Report a signal with two schemas: it is checked when it arrives, possibly before any step waits for it."""
+def forbid_two_schemas(playbook: Playbook, report: Report) -> None:
+    """Report NT109 for a signal with two schemas: it is checked when it arrives, possibly before any step waits."""
     first_waits: dict[str, tuple[Json, Task]] = {}
     for task in all_tasks(playbook):
         config: dict[str, Any] = mapping_of(task.config)

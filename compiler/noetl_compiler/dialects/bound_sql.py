@@ -13,7 +13,7 @@ from typing import NamedTuple
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span
 from noetl_compiler.nodes import ScalarNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 

@@ -26,5 +26,5 @@ def read_collect(fields: Fields) -> Collect | None:
     collect = Collect(
         strategy, collect_fields.text("path") or path, collect_fields.text("into") or defaults.COLLECTED_AS
     )
-    collect_fields.close()
+    collect_fields.check_keys()
     return collect

@@ -36,8 +36,8 @@ class ConstructFields(Fields):
         self._reported_missing: set[str] = set()
 
     @classmethod
-    def below(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
-        """Return the field ``key`` as this construct, None if it is absent."""
+    def nested(cls, fields: Fields, key: str, construct: Construct) -> Self | None:
+        """Return the field ``key``, which is this construct; None if it is absent."""
         node = fields.mapping(key)
         return cls(node, fields.report, construct) if node else None
 
@@ -65,8 +65,8 @@ class ConstructFields(Fields):
         self._expect(keys[0], Plain.NUMBER)
         return super().number(*keys)
 
-    def within(self, key: str, expected: Range) -> float | None:
-        """Return a number between two others."""
+    def number_in_range(self, key: str, expected: Range) -> float | None:
+        """Return a number in a range."""
         known_key = self._known.get(key)
         if known_key is not None and known_key.type != expected:
             raise TypeError(f'"{key}" in {self.description} is {known_key.type}, and is read as {expected}')
@@ -77,18 +77,18 @@ class ConstructFields(Fields):
         if isinstance(number, int if expected.whole else int | float) and not isinstance(number, bool):
             if expected.least <= number <= expected.most:
                 return number
-            self.report.error(Code.WRONG_VALUE, node.span, f'"{key}" must be {expected.words}')
+            self.report.error(Code.WRONG_VALUE, node.span, f'"{key}" must be {expected.description}')
             return None
-        self._report_wrong_type(key, node, expected.words)
+        self._report_wrong_type(key, node, expected.description)
         return None
 
-    def index(self, key: str) -> ScalarNode | None:
-        """Read a 0-based index."""
-        self._expect(key, Plain.INDEX)
+    def integer(self, key: str) -> ScalarNode | None:
+        """Read an integer of 0 or more."""
+        self._expect(key, Plain.INTEGER)
         node = self.scalar(key)
         if node is None or (isinstance(node.value, int) and not isinstance(node.value, bool) and node.value >= 0):
             return node
-        self._report_wrong_type(key, node, "a number from 0")
+        self._report_wrong_type(key, node, Plain.INTEGER.value)
         return None
 
     def amount(self, key: str) -> Value | None:
@@ -133,13 +133,15 @@ class ConstructFields(Fields):
             allowed_keys = self._entries.keys() - self._known.keys()
         return super().take_remaining(allowed_keys)
 
-    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken: str = "") -> None:
+    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken_key: str = "") -> None:
         """Report that a required field is missing."""
         self._reported_missing.add(key)
-        super().report_missing(key, *alternatives, hint=hint, mistaken=mistaken)
+        super().report_missing(key, *alternatives, hint=hint, mistaken_key=mistaken_key)
 
-    def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
-        """Report missing, ineffective, deprecated and wrongly typed keys, and unknown keys with the nearest known."""
+    def check_keys(
+        self, also_known: Collection[str] = (), spec_keys: Collection[str] = (), step_keys: Collection[str] = ()
+    ) -> None:
+        """Report missing keys, and those that are unknown, deprecated, without effect, or of a wrong type."""
         for key in self._construct.required_keys:
             is_reported = key.name in self._reported_missing
             if key.name not in self and not is_reported and not any(map(self._value_of, key.older)):
@@ -148,49 +150,49 @@ class ConstructFields(Fields):
             self._warn_of_older_form(key)
         if unrequested_keys := self._entries.keys() - self._requested:
             for name in sorted(unrequested_keys):
-                self._close_key(name)
-            super().close((*also, *self._known) if also else self._known, spec, step)
+                self._check_unrequested(name)
+            super().check_keys((*also_known, *self._known) if also_known else self._known, spec_keys, step_keys)
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
         if "tool" in self._known and key.text in self.report.tools:
             hint = f"write tool: {{kind: {key.text}, ...}}"
         super()._report_unknown(key, hint)
 
-    def _close_key(self, name: str) -> None:
+    def _check_unrequested(self, name: str) -> None:
         """Check a key that no reader has requested."""
         declared_key = self._known.get(name)
         if declared_key is not None and declared_key.no_effect:
             self.ignore(name, reason=declared_key.no_effect)
         elif declared_key is not None:
-            self._check(declared_key)
+            self._check_type(declared_key)
 
     def _warn_of_older_form(self, key: Key) -> None:
-        if key.name in self and self.report.first(f"deprecated {key.name}"):
+        if key.name in self and self.report.is_first(f"deprecated {key.name}"):
             message = f'"{key.name}" in this form is from an older dialect'
             self.report.warning(Code.DEPRECATED_FORM, self._entries[key.name][1].span, message, key.successor)
 
-    def _check(self, key: Key) -> None:
+    def _check_type(self, key: Key) -> None:
         """Read a key that no reader has requested, to report a wrong type."""
         match key.type:
             case Choice(words):
                 self.choice(key.name, words)
             case Range():
-                self.within(key.name, key.type)
+                self.number_in_range(key.name, key.type)
             case ListOf():
                 self.items(key.name)
             case Plain() | Suggested():
-                self._check_plain(key.name, key.type.type if isinstance(key.type, Suggested) else key.type)
+                self._check_plain_type(key.name, key.type.type if isinstance(key.type, Suggested) else key.type)
             case _ if key.type == TIMEOUT:
                 self.timeout(key.name)
             case _:
                 self.node_of(key.name)
 
-    def _check_plain(self, name: str, expected: Plain) -> None:
+    def _check_plain_type(self, name: str, expected: Plain) -> None:
         readers: Mapping[Plain, Callable[[str], object]] = {
             **dict.fromkeys((Plain.TEXT, Plain.NAME, Plain.HEADER), self.scalar),
             Plain.FLAG: self.flag,
             Plain.NUMBER: self.number,
-            Plain.INDEX: self.index,
+            Plain.INTEGER: self.integer,
             Plain.AMOUNT: self.amount,
             Plain.COUNT: self.count,
             Plain.SECONDS: self.seconds,

@@ -28,12 +28,10 @@ _ATTEMPTS = {"row": "{{ row.attempts }}", "frame": "{{ row | map(attribute='atte
 
 _NO_PARAMS = Value([])
 
-_NO_FRAME = "each task of a claimed row runs in its own activity"
-
 
 def read_cursor(loop: Fields) -> Cursor | None:
     """Read the ``cursor`` of a loop, with the ``frame`` next to it in the loop's spec."""
-    fields = ConstructFields.below(loop, "cursor", CURSOR)
+    fields = ConstructFields.nested(loop, "cursor", CURSOR)
     if fields is None:
         return None
     kind = fields.required_name("kind")
@@ -49,7 +47,7 @@ def read_cursor(loop: Fields) -> Cursor | None:
     cursor = Cursor(
         statement.kind,
         fields.span,
-        _written_fields(fields, frame.node),
+        _fields_as_written(fields, frame.node),
         statement.auth,
         claim=statement.task(fields, "claim", params),
         renew=statement.task(fields, "renew"),
@@ -64,11 +62,11 @@ def read_cursor(loop: Fields) -> Cursor | None:
         lease_seconds=frame.lease_seconds,
         heartbeat_seconds=frame.heartbeat_seconds,
     )
-    fields.close()
+    fields.check_keys()
     return cursor
 
 
-def _written_fields(cursor: ConstructFields, frame: MappingNode | None) -> Value:
+def _fields_as_written(cursor: ConstructFields, frame: MappingNode | None) -> Value:
     excluded_keys = ("kind", "auth", "credential")
     entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in excluded_keys)
     if frame is not None:
@@ -108,7 +106,7 @@ class _Frame:
     """The ``frame`` of a cursor: how many rows are claimed at once, and for how long they are leased."""
 
     def __init__(self, loop: Fields) -> None:
-        fields = ConstructFields.below(loop, "frame", FRAME) or ConstructFields.empty(loop.span, loop.report, FRAME)
+        fields = ConstructFields.nested(loop, "frame", FRAME) or ConstructFields.empty(loop.span, loop.report, FRAME)
         self.node = fields.node if fields.node.entries else None
         self.process: RowProcess = fields.choice("process", FRAME_PROCESSES) or "row"
         self.max_rows = fields.count("max_rows")
@@ -116,5 +114,7 @@ class _Frame:
         self.max_attempts = fields.count("max_attempts")
         self.lease_seconds = fields.seconds("lease_seconds")
         self.heartbeat_seconds = fields.seconds("heartbeat_seconds")
-        fields.ignore("max_seconds", "max_bytes", "retry_mode", reason=_NO_FRAME)
-        fields.close()
+        fields.ignore(
+            "max_seconds", "max_bytes", "retry_mode", reason="each task of a claimed row runs in its own activity"
+        )
+        fields.check_keys()

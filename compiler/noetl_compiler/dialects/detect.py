@@ -3,7 +3,7 @@
 Each construct that only one dialect has is a mark of that dialect. Mixed files are decided in this order:
 
 1. v1 if a step is an iterator, or if there are at least as many marks of v1 as tools;
-2. case if it has a mark; ``loop`` in a tool is none beside marks of v10 other than ``tool: {kind}``;
+2. case if it has a mark; ``loop`` in a tool does not count beside marks of v10 other than ``tool: {kind}``;
 3. legacy if it has more marks than v10;
 4. v10, but without marks of v10 the apiVersion of v1 means legacy if there are tools, else v1.
 

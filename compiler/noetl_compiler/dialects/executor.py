@@ -9,7 +9,7 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.holds import read_on_failure
-from noetl_compiler.dialects.policies import read_failure
+from noetl_compiler.dialects.policies import read_branch_failure
 from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.graph import Timeout
@@ -27,7 +27,7 @@ class Executor(msgspec.Struct, frozen=True):
     entry: Name | None = None
     final: Name | None = None
     no_next_is_error: bool = False
-    failure: BranchFailure | None = None
+    branch_failure: BranchFailure | None = None
     on_failure: OnFailure | None = None
     timeout: Timeout | None = None
     dialect: Dialect | None = None
@@ -36,18 +36,18 @@ class Executor(msgspec.Struct, frozen=True):
 
 def read_executor(root: Fields, context: ParseContext) -> Executor:
     """Read the executor of a document."""
-    executor = ConstructFields.below(root, "executor", EXECUTOR)
+    executor = ConstructFields.nested(root, "executor", EXECUTOR)
     if executor is None:
         return Executor()
     _check_requirements(executor)
-    spec = ConstructFields.below(executor, "spec", EXECUTOR_SPEC)
-    executor.close()
+    spec = ConstructFields.nested(executor, "spec", EXECUTOR_SPEC)
+    executor.check_keys()
     return _read_spec(spec, context) if spec else Executor()
 
 
 def _check_requirements(executor: Fields) -> None:
     """Check ``requires: {tools, features}``: unknown tools are reported at compile time."""
-    requirements = ConstructFields.below(executor, "requires", REQUIREMENTS)
+    requirements = ConstructFields.nested(executor, "requires", REQUIREMENTS)
     if requirements is None:
         return
     tools = executor.report.tools
@@ -55,25 +55,25 @@ def _check_requirements(executor: Fields) -> None:
         if isinstance(tool, ScalarNode) and tool.text not in tools:
             message = f'unknown tool kind "{tool.text}"'
             executor.report.warning(Code.UNKNOWN_TOOL, tool.span, message, nearest(tool.text, tools))
-    requirements.close()
+    requirements.check_keys()
 
 
 def _read_spec(spec: ConstructFields, context: ParseContext) -> Executor:
-    policy = ConstructFields.below(spec, "policy", EXECUTOR_POLICY)
+    policy = ConstructFields.nested(spec, "policy", EXECUTOR_POLICY)
     policy = policy or ConstructFields.empty(spec.span, context.report, EXECUTOR_POLICY)
     limit = spec.timeout()
     executor = Executor(
         spec.name("entry_step"),
         spec.name("final_step"),
         spec.flag("no_next_is_error") or False,
-        read_failure(policy),
+        read_branch_failure(policy),
         read_on_failure(spec),
         total_of(limit),
         _read_dialect(spec, context),
         read_call_defaults(spec, policy, limit, "ctx"),
     )
-    policy.close()
-    spec.close()
+    policy.check_keys()
+    spec.check_keys()
     return executor
 
 

@@ -1,8 +1,8 @@
 """Read the fields of a YAML mapping with types and synonyms; report unknown keys.
 
-A reader requests each field by all its names, old and new, and finally calls :meth:`Fields.close`, which reports the
-keys that were not requested. Null counts as absent. A wrong type is reported once and then also counts as absent, so
-readers need no checks of their own.
+A reader requests each field by all its names, old and new, and finally calls :meth:`Fields.check_keys`, which reports
+the keys that were not requested. Null counts as absent. A wrong type is reported once and then also counts as absent,
+so readers need no checks of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Choice = TypeVar("Choice")
 
 _NO_SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 _MIN_SIMILARITY = 0.75
-_MIN_LENGTH = 2
+_MAX_SHORT_KEY = 2
+"""The number of characters up to which a key is too short to be recognized by its beginning."""
 
 
 class Fields:
@@ -93,11 +94,11 @@ class Fields:
         node = self._scalar(node, keys[0], "a string")
         return Name(node.text, node.span) if node and node.text else None
 
-    def required_name(self, *keys: str, hint: str = "", mistaken: str = "") -> Name | None:
-        """Read a name; report it if absent. ``mistaken`` is a key that is often written in its place."""
+    def required_name(self, *keys: str, hint: str = "", mistaken_key: str = "") -> Name | None:
+        """Read a name; report it if absent. ``mistaken_key`` is a key that is often written in its place."""
         name = self.name(*keys)
         if name is None and not any(isinstance(self._value_of(key), MappingNode | SequenceNode) for key in keys):
-            self.report_missing(keys[0], hint=hint, mistaken=mistaken)
+            self.report_missing(keys[0], hint=hint, mistaken_key=mistaken_key)
         return name
 
     def flag(self, *keys: str) -> bool | None:
@@ -179,14 +180,14 @@ class Fields:
             message = f'"{key}" has no value, so it has no effect'
             self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, hint)
 
-    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken: str = "") -> None:
-        """Report a missing field; if a key is a misspelling of it, or is ``mistaken``, report that key instead.
+    def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken_key: str = "") -> None:
+        """Report a missing field; if a key is a misspelling of it, or is ``mistaken_key``, report that key instead.
 
         The field may be replaced by any of the ``alternatives``.
         """
         misspelt = next((node for word, (node, _) in self._entries.items() if is_misspelt(word, key)), None)
-        if misspelt is None and mistaken in self._entries:
-            misspelt = self._entries[mistaken][0]
+        if misspelt is None and mistaken_key in self._entries:
+            misspelt = self._entries[mistaken_key][0]
         if misspelt is None:
             *others, last = (f'"{name}"' for name in (key, *alternatives))
             expected_keys = f"{', '.join(others)} or {last}" if others else last
@@ -195,20 +196,23 @@ class Fields:
             self._requested.add(misspelt.text)
             self._report_unknown(misspelt, f'did you mean "{key}"?')
 
-    def close(self, also: Collection[str] = (), spec: Collection[str] = (), step: Collection[str] = ()) -> None:
+    def check_keys(
+        self, also_known: Collection[str] = (), spec_keys: Collection[str] = (), step_keys: Collection[str] = ()
+    ) -> None:
         """Report the keys that were not requested, with the nearest known key.
 
-        ``also`` has further candidates, ``spec`` the keys that belong below ``spec``, ``step`` those of the step.
+        ``also_known`` are known keys that no reader requests. ``spec_keys`` belong below ``spec``, ``step_keys`` to the
+        step.
         """
         if self._entries.keys() <= self._requested:
             return
         for key, (node, _) in self._entries.items():
-            if key in spec and key not in self._requested:
+            if key in spec_keys and key not in self._requested:
                 self._report_unknown(node, f"write it below spec: spec: {{{key}: ...}}")
-            elif key in step and key not in self._requested:
+            elif key in step_keys and key not in self._requested:
                 self._report_unknown(node, f'write it in the step, beside "tool": {key}: ...')
             elif key not in self._requested:
-                self._report_unknown(node, nearest_or_all(key, {*self._requested, *also}, "its keys are"))
+                self._report_unknown(node, nearest_or_all(key, {*self._requested, *also_known}, "its keys are"))
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
         self.report.error(Code.UNKNOWN_KEY, key.span, f'unknown key "{key.text}" in {self.description}', hint)
@@ -224,15 +228,15 @@ class Fields:
         self.report.error(Code.WRONG_TYPE, node.span, message, hint)
 
 
-def is_misspelt(word: str, meant: str) -> bool:
-    """Whether ``word`` is ``meant`` with another inner letter, one letter more or less at the end, or swapped ones."""
-    if word == meant or abs(len(word) - len(meant)) > 1:
+def is_misspelt(word: str, key: str) -> bool:
+    """Whether ``word`` is ``key`` with another inner letter, one letter more or less at the end, or swapped letters."""
+    if word == key or abs(len(word) - len(key)) > 1:
         return False
-    if len(meant) > _MIN_LENGTH and (word.startswith(meant) or meant.startswith(word)):
+    if len(key) > _MAX_SHORT_KEY and (word.startswith(key) or key.startswith(word)):
         return True
-    has_same_ends = word[:1] == meant[:1] and word[-1:] == meant[-1:]
-    similarity = difflib.SequenceMatcher(None, word, meant).ratio() if has_same_ends else 0
-    return similarity >= _MIN_SIMILARITY or sorted(word) == sorted(meant)
+    has_same_ends = word[:1] == key[:1] and word[-1:] == key[-1:]
+    similarity = difflib.SequenceMatcher(None, word, key).ratio() if has_same_ends else 0
+    return similarity >= _MIN_SIMILARITY or sorted(word) == sorted(key)
 
 
 def kind_of(node: Node) -> str:

@@ -55,11 +55,11 @@ def code_span(texts: Iterable[ForeignText], source: SourceFile) -> Span | None:
     if node.style != "literal":
         return node.span
     lines = node.text.rstrip("\n").split("\n")
-    first = node.span.line + 1
-    first_written = next((index for index, line in enumerate(lines) if line.strip()), 0)
-    source_line = source.line(first + first_written)
-    indentation = max(0, len(source_line) - len(lines[first_written]))
-    return Span(first, 1 + indentation, first + len(lines) - 1, 1 + len(source_line))
+    first_line = node.span.line + 1
+    first_nonblank = next((index for index, line in enumerate(lines) if line.strip()), 0)
+    source_line = source.line(first_line + first_nonblank)
+    indentation = max(0, len(source_line) - len(lines[first_nonblank]))
+    return Span(first_line, 1 + indentation, first_line + len(lines) - 1, 1 + len(source_line))
 
 
 def is_go_template(expression: str) -> bool:

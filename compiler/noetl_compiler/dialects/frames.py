@@ -19,7 +19,7 @@ __all__ = ["read_frame"]
 
 def read_frame(loop: Fields) -> Frame | None:
     """Read the ``frame`` of a loop over a collection; lowering adds the defaults."""
-    fields = ConstructFields.below(loop, "frame", FRAME)
+    fields = ConstructFields.nested(loop, "frame", FRAME)
     if fields is None:
         loop.warn_of_null("frame", "write frame: {} for frames with the default limits")
         return None
@@ -32,5 +32,5 @@ def read_frame(loop: Fields) -> Frame | None:
     )
     cursor_keys = (key.name for key in FRAME.keys if key.name not in defaults.FRAME)
     fields.ignore(*cursor_keys, reason="only the claimers of a cursor hold rows")
-    fields.close()
+    fields.check_keys()
     return frame

@@ -17,7 +17,7 @@ __all__ = ["read_guard"]
 
 def read_guard(fields: Fields) -> Guard | None:
     """Read the guard among these fields."""
-    guard_fields = ConstructFields.below(fields, "guard", GUARD)
+    guard_fields = ConstructFields.nested(fields, "guard", GUARD)
     if guard_fields is None:
         return None
     report = fields.report
@@ -26,5 +26,5 @@ def read_guard(fields: Fields) -> Guard | None:
         guard_fields.condition("when"),
         tuple(template for node in guard_fields.items("unless") if (template := condition(node, report)) is not None),
     )
-    guard_fields.close()
+    guard_fields.check_keys()
     return guard

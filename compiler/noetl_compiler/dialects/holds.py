@@ -27,5 +27,5 @@ def read_on_failure(fields: Fields) -> OnFailure | None:
     action, seconds = on_failure.choice("do", FAILURE_ACTIONS), on_failure.seconds("for")
     if action == "fail":
         on_failure.ignore("for", reason="only a step that is held waits")
-    on_failure.close()
+    on_failure.check_keys()
     return OnFailure(action, node.span, seconds) if action else None

@@ -37,7 +37,7 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
         next=routes,
     )
     tool = fields.node.get("tool")
-    fields.close({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None, context.report.tools)})
+    fields.check_keys({"tool", *known_fields(tool if isinstance(tool, ScalarNode) else None, context.report.tools)})
     return step
 
 

@@ -46,7 +46,7 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     _check_source(fields, collection, cursor)
     if cursor is not None:
         fields.ignore(*_LIST_KEYS, reason="the claim of the cursor selects and orders the rows")
-    policy = ConstructFields.below(fields, "policy", LOOP_POLICY)
+    policy = ConstructFields.nested(fields, "policy", LOOP_POLICY)
     policy = policy or ConstructFields.empty(node.span, report, LOOP_POLICY)
     failure = _read_failure(policy)
     body = graph.Loop(
@@ -70,8 +70,8 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
     reducers = read_reducers(fields) or read_reducers(policy)
     routes = read_next(fields.node_of("next"), report)
     loop = Loop(body, element, span, total_of(limit), defaults, reducers, routes)
-    fields.close()
-    policy.close()
+    fields.check_keys()
+    policy.check_keys()
     return loop
 
 
@@ -118,8 +118,8 @@ def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None
 
 
 def _read_failure(policy: Fields) -> LoopFailure:
-    failure = ConstructFields.below(policy, "failure", LOOP_FAILURE)
+    failure = ConstructFields.nested(policy, "failure", LOOP_FAILURE)
     mode = failure.choice("mode", LOOP_FAILURES) if failure else None
     if failure:
-        failure.close()
+        failure.check_keys()
     return mode or "fail"

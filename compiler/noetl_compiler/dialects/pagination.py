@@ -73,7 +73,7 @@ def _read_repetition(fields: ConstructFields) -> Rule:
         patch=value_of(patch) if patch else None,
         collect=Collect(fields.choice("merge_strategy", STRATEGIES) or "append", fields.text("merge_path")),
     )
-    fields.close()
+    fields.check_keys()
     return Rule(rule)
 
 

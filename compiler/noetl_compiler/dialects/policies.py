@@ -47,9 +47,9 @@ from noetl_compiler.syntax import Policy, Rule
 __all__ = [
     "read_admission",
     "read_assigns",
+    "read_branch_failure",
     "read_enter",
     "read_eval",
-    "read_failure",
     "read_policy",
     "read_rules",
 ]
@@ -66,12 +66,12 @@ class _Case(NamedTuple):
 
 def read_policy(fields: Fields, default_root: str) -> Policy | None:
     """Read ``spec.policy`` of a task; ``default_root`` is the root of names in ``set`` that have none."""
-    policy_fields = ConstructFields.below(fields, "policy", POLICY)
+    policy_fields = ConstructFields.nested(fields, "policy", POLICY)
     if policy_fields is None:
         return None
     policy = read_rules(policy_fields, default_root)
     _read_mode(policy_fields)
-    policy_fields.close()
+    policy_fields.check_keys()
     return policy or Policy(policy_fields.span)
 
 
@@ -87,13 +87,13 @@ def read_rules(policy: Fields, default_root: str) -> Policy | None:
     return Policy(policy.span, rules, unmatched, circuit) if rules or unmatched or circuit else None
 
 
-def read_failure(policy: Fields) -> BranchFailure | None:
+def read_branch_failure(policy: Fields) -> BranchFailure | None:
     """Read ``failure: {mode}``: how an unhandled failure affects the other branches."""
-    failure = ConstructFields.below(policy, "failure", FAILURE_MODE)
+    failure = ConstructFields.nested(policy, "failure", FAILURE_MODE)
     if failure is None:
         return None
     mode = failure.choice("mode", BRANCH_FAILURES)
-    failure.close()
+    failure.check_keys()
     return mode
 
 
@@ -105,11 +105,11 @@ def _read_mode(policy: Fields) -> None:
 
 def _read_circuit(policy: Fields) -> Circuit | None:
     """Read ``circuit: {failures, window, probe}``."""
-    circuit = ConstructFields.below(policy, "circuit", CIRCUIT)
+    circuit = ConstructFields.nested(policy, "circuit", CIRCUIT)
     if circuit is None:
         return None
     failures, window, probe = circuit.amount("failures"), circuit.seconds("window"), circuit.seconds("probe")
-    circuit.close()
+    circuit.check_keys()
     return Circuit(failures or Value(1), circuit.span, window, probe)
 
 
@@ -131,7 +131,7 @@ def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_C
     if "then" not in fields and ("when" in fields or "else" not in fields):
         example = "{do: continue}" if construct is RULE else "{allow: true}"
         fields.report_missing("then", hint=f"write then: {example}")
-    fields.close()
+    fields.check_keys()
     if then is not None:
         yield _Case(when, then, on, node.span)
     if else_node is not None:
@@ -145,7 +145,7 @@ def _else_action(node: MappingNode, report: Report, construct: Construct) -> Map
         return node
     fields = ConstructFields(node, report, OTHERWISE if construct is RULE else OTHERWISE_VERDICT)
     then = fields.mapping("then")
-    fields.close()
+    fields.check_keys()
     return then or node
 
 
@@ -177,7 +177,7 @@ def _read_action(fields: ConstructFields, when: Template | None, default_root: s
         wait_for=signal,
         timeout=signal_timeout,
     )
-    fields.close()
+    fields.check_keys()
     return Rule(rule, to)
 
 
@@ -197,7 +197,7 @@ def _read_eval_rule(node: Node, default_root: str, report: Report) -> Rule | Non
     if node.get("else") is not None:
         else_fields = ConstructFields(node, report, EVAL_OTHERWISE)
         else_node = else_fields.mapping("else")
-        else_fields.close()
+        else_fields.check_keys()
         return _read_action(ConstructFields(else_node, report, EVAL_RULE), None, default_root) if else_node else None
     fields = ConstructFields(node, report, EVAL_RULE)
     when = expression(fields.node_of("expr"), report)
@@ -234,24 +234,24 @@ def read_enter(fields: Fields) -> tuple[EnterRule, ...]:
 
 def _read_enter_rule(fields: Fields) -> EnterRule:
     rule = EnterRule(read_assigns(fields, "ctx"), fields.span, read_guard(fields))
-    fields.close()
+    fields.check_keys()
     return rule
 
 
 def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     """Read ``spec.policy.admit`` of a step."""
-    admission = ConstructFields.below(fields, "admit", ADMISSION)
+    admission = ConstructFields.nested(fields, "admit", ADMISSION)
     if admission is None:
         return ()
     _read_mode(admission)
     cases = (case for node in admission.items("rules") for case in _read_cases(node, fields.report, ADMISSION_RULE))
     rules = tuple(_read_admit_rule(case, fields.report) for case in cases)
-    admission.close()
+    admission.check_keys()
     return rules
 
 
 def _read_admit_rule(case: _Case, report: Report) -> AdmitRule:
     allow = ConstructFields(case.then, report, VERDICT)
     verdict = allow.flag("allow")
-    allow.close()
+    allow.check_keys()
     return AdmitRule(bool(verdict), case.span, case.when)

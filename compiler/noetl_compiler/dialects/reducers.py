@@ -1,9 +1,9 @@
-"""Read ``reduce`` of a loop: how the values set by its iterations are combined (semantics.md 16).
+"""Read ``reduce`` of a loop: how the values set by its iterations are combined.
 
 reduce: {ctx.rows: append, ctx.total: sum, ctx.seen: merge}
 
-When an iteration sets a reduced name, the value is added to a list, a number or a mapping. The syntax tree already has
-these assignments as additions.
+When an iteration sets a reduced name, the value is added to a list, a number or a mapping. This module converts such
+assignments to additions (semantics.md 16).
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ def read_output(fields: Fields, *keys: str) -> Output | None:
         inline_max_bytes=amount(node.get("inline_max_bytes"), fields.report),
         preview_max_bytes=amount(node.get("preview_max_bytes"), fields.report),
     )
-    output_fields.close()
+    output_fields.check_keys()
     return output
 
 
@@ -87,7 +87,7 @@ def _read_part(node: Node, report: Report) -> Select | None:
         return None
     fields = ConstructFields(node, report, PART)
     path_node, name = fields.scalar("path"), fields.name("as")
-    fields.close()
+    fields.check_keys()
     path = _dotted_path(path_node, report) if path_node else None
     return Select(name.text if name else path.rpartition(".")[2], path) if path else None
 

@@ -1,7 +1,7 @@
 """Convert legacy ``retry`` in all its forms to policy rules.
 
-    retry: true | 5                                    any error, 3 or that many calls
-    retry: {max_attempts, initial_delay, ...,          the same, with when to retry and when to stop
+    retry: true | 5                                    retries any error; at most 3 calls, or this number
+    retry: {max_attempts, initial_delay, ...,          the same, with conditions to retry and to stop
             retry_when, stop_when}
     retry: {max_attempts, when: [...],                 the whitepaper's: all predicates must hold
             backoff: {type, base_seconds, ...}}
@@ -65,6 +65,8 @@ def read_retry(fields: Fields, report: Report) -> Retry | None:
 
 
 class _Part(msgspec.Struct, frozen=True):
+    """The policy rules and page sinks of one part of a ``retry``, such as ``on_error`` or an entry of a list."""
+
     rules: tuple[Rule, ...]
     sinks: tuple[Sink, ...] = ()
 
@@ -91,7 +93,7 @@ def _read_mapping(node: MappingNode, report: Report) -> list[_Part]:
     if (success := fields.mapping("on_success")) is not None:
         parts.append(_read_repetition(Fields(success, report, "on_success")))
     if parts:
-        fields.close()
+        fields.check_keys()
         return parts
     return [_read_failure_rules(fields)]
 
@@ -103,7 +105,7 @@ def _read_entry(node: Node, report: Report) -> _Part:
         return _Part(())
     rule_fields = Fields(node, report, "a retry rule")
     when, then = condition(rule_fields.node_of("when"), report), rule_fields.mapping("then")
-    rule_fields.close()
+    rule_fields.check_keys()
     then_fields = Fields(_with_flat_backoff(then or MappingNode((), node.span)), report, "a retry rule")
     paginates = "next_call" in then_fields or "collect" in then_fields
     if _is_about_error(when) and not paginates:
@@ -128,7 +130,7 @@ def _read_failure_rules(
     fields.ignore("retry_on", reason='write retry_when: "{{ error.kind in [...] }}"')
     attempts = count(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     pace = _read_pace(fields)
-    fields.close()
+    fields.check_keys()
     rule = Rule(_retry_rule(fields.span, attempts, pace, on=on or _boundary(when), when=when))
     return _Part((*_stop_rules(stop_when, fields.span), rule))
 
@@ -250,7 +252,7 @@ def _read_repetition(fields: Fields, when: Template | None = None, calls: int = 
     )
     fields.ignore("backoff_multiplier", reason="the delay between pages is constant")
     sinks = _read_page_sinks(fields)
-    fields.close()
+    fields.check_keys()
     return _Part((Rule(rule),), sinks)
 
 
@@ -265,5 +267,5 @@ def _read_page_sinks(fields: Fields) -> tuple[Sink, ...]:
     if sink_fields is None:
         return ()
     sinks = read_sinks(sink_fields, fields.report, "attempt")
-    sink_fields.close()
+    sink_fields.check_keys()
     return sinks

@@ -38,7 +38,7 @@ def read_playbook(root: MappingNode, context: ParseContext, step_construct: Cons
     """Read a document; ``read_step`` reads its steps, which are ``step_construct``."""
     fields = _RootFields(root, context.report, PLAYBOOK)
     _check_header(fields)
-    metadata = ConstructFields.below(fields, "metadata", METADATA)
+    metadata = ConstructFields.nested(fields, "metadata", METADATA)
     name, path, version = _read_identity(fields, metadata)
     executor = read_executor(fields, context)
     final = final_name(executor.final, _step_names(fields, context))
@@ -59,14 +59,14 @@ def read_playbook(root: MappingNode, context: ParseContext, step_construct: Cons
         entry=executor.entry,
         final=executor.final,
         no_next_is_error=executor.no_next_is_error,
-        failure=executor.failure,
+        branch_failure=executor.branch_failure,
         on_failure=executor.on_failure,
         timeout=executor.timeout,
         priority=None if metadata is None else _read_priority(metadata),
     )
     if metadata is not None:
-        metadata.close()
-    fields.close()
+        metadata.check_keys()
+    fields.check_keys()
     return playbook
 
 
@@ -131,7 +131,10 @@ def _read_identity(fields: Fields, meta: ConstructFields | None) -> tuple[str, s
 
 def _read_priority(meta: ConstructFields) -> Priority | None:
     """Read the priority from the metadata, None if absent."""
-    number, weight = meta.within("priority", PRIORITIES), meta.within("fairness_weight", FAIRNESS_WEIGHTS)
+    number, weight = (
+        meta.number_in_range("priority", PRIORITIES),
+        meta.number_in_range("fairness_weight", FAIRNESS_WEIGHTS),
+    )
     key = meta.scalar("fairness_key")
     if key is not None and len(key.text.encode()) > FAIRNESS_KEY_BYTES:
         meta.report.error(Code.WRONG_VALUE, key.span, f'"fairness_key" has at most {FAIRNESS_KEY_BYTES} bytes')
@@ -157,7 +160,7 @@ def _read_steps(
             context.report.error(Code.WRONG_TYPE, node.span, "a step must be a mapping", "write {step: name, ...}")
             continue
         step_fields = ConstructFields(_with_step_name(node, context), context.report, step_construct)
-        name = step_fields.required_name("step", mistaken="name")
+        name = step_fields.required_name("step", mistaken_key="name")
         step = read_step(step_fields, name or Name("", node.span), context)
         if name is not None:
             steps.append(step)

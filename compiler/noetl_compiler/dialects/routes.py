@@ -24,7 +24,7 @@ from noetl_compiler.language.words import NO_MATCH, ON_STATUS, ROUTE_MODES, Rout
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["ROUTE_KEYS", "read_next"]
@@ -53,14 +53,14 @@ def _mode_of(groups: tuple[Group, ...]) -> RouteMode:
 
 
 def _read_arcs(fields: ConstructFields, mode: RouteMode | None) -> Next | None:
-    spec = ConstructFields.below(fields, "spec", NEXT_SPEC)
+    spec = ConstructFields.nested(fields, "spec", NEXT_SPEC)
     mode = (spec.choice("mode", ROUTE_MODES) if spec else None) or mode or "exclusive"
     on_no_match = spec.choice("on_no_match", NO_MATCH) if spec else None
     if spec:
-        spec.close()
+        spec.check_keys()
     arcs = (group for item in fields.items("arcs") for group in _read_arc(item, fields.report) if group)
     groups = _with_else_after_failures(tuple(arcs))
-    fields.close()
+    fields.check_keys()
     return Next(fields.span, mode, groups, on_no_match) if groups else None
 
 
@@ -72,7 +72,9 @@ class _ElseGroup(tuple[Arc, ...]):
 
 def _with_else_after_failures(groups: tuple[Group, ...]) -> tuple[Group, ...]:
     """Make an ``else`` match failures too if the condition of another route reads the outcome (semantics.md 34)."""
-    reads_outcome = any(arc.when is not None and boundary(arc.when) == "any" for group in groups for arc in group)
+    reads_outcome = any(
+        arc.when is not None and default_on_status(arc.when) == "any" for group in groups for arc in group
+    )
     return tuple(
         tuple(replace(arc, on=arc.on or "any") for arc in group)
         if reads_outcome and isinstance(group, _ElseGroup)
@@ -118,7 +120,7 @@ def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
     when = fields.condition("when")
     then, else_node = fields.node_of("then"), fields.node_of("else")
     shared_input = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
-    fields.close()
+    fields.check_keys()
     if when is None and then is None:
         return (_ElseGroup(_read_targets(else_node, None, shared_input, fields)),)
     targets = _read_targets(then, when, shared_input, fields)
@@ -146,5 +148,5 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assignments = read_assigns(fields, "ctx")
     boundary = fields.choice("on_status", ON_STATUS)
-    fields.close()
+    fields.check_keys()
     return Arc(to, node.span, condition or when, assignments, args, boundary) if to else None

@@ -25,7 +25,7 @@ def check_script(node: Node, report: Report) -> None:
     if fields.scalar(*URIS) is None:
         fields.report_missing("uri")
     source = fields.fields("source", "the source of a script")
-    fields.close()
+    fields.check_keys()
     if source is not None:
         _check_source(source)
 
@@ -39,7 +39,7 @@ def _check_source(source: Fields) -> None:
         return
     known_fields = ANY_FIELD if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
     source.take_remaining(known_fields)
-    source.close(known_fields)
+    source.check_keys(known_fields)
 
 
 def _report_unknown_kind(kind: ScalarNode, report: Report) -> None:

@@ -45,7 +45,7 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     auth = fields.node_of(*sinks.AUTH_KEYS)
     level = fields.choice("level", SINK_LEVELS) or level
     config, guard = _read_config(fields), read_guard(fields) or _read_when(fields)
-    fields.close()
+    fields.check_keys()
     if kind is None:
         return None
     if kind.text in sinks.EVENT_KINDS:

@@ -7,7 +7,7 @@ the tool, is not handled by the compiler. Every other layer may give its calls `
 circuit), ``idempotent``, ``idempotency_key``, ``result``, and the parts ``connect`` and ``read`` of ``timeout``. The
 total of a timeout applies to the playbook, step or loop that declares it; ``policy.defaults`` has the timeout of calls.
 
-A call of a workbook task has two specs, its own and the task's, both inside of all other layers.
+A call of a workbook task has two specs, its own and that of the task. Both are inside all other layers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["read_call_defaults", "total_of", "with_defaults"]
 
 
 def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, default_root: str) -> CallDefaults:
-    """Read the defaults of a ``spec`` for its calls; ``limit`` is its own timeout. The caller closes both."""
+    """Read the defaults of a ``spec`` for its calls; ``limit`` is its own timeout. The caller checks the keys."""
     rules = read_rules(policy, default_root) if policy else None
     call_timeout = _merge_timeouts(_call_parts(limit), _read_default_timeout(policy)) if policy else _call_parts(limit)
     return CallDefaults(
@@ -52,11 +52,11 @@ def _call_parts(limit: Timeout | None) -> Timeout | None:
 
 
 def _read_default_timeout(policy: Fields) -> Timeout | None:
-    defaults = ConstructFields.below(policy, "defaults", CALL_DEFAULTS)
+    defaults = ConstructFields.nested(policy, "defaults", CALL_DEFAULTS)
     if defaults is None:
         return None
     call_timeout = defaults.timeout()
-    defaults.close()
+    defaults.check_keys()
     return call_timeout
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from noetl_compiler.graph import Splice, Value
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.python_code import number_offsets, parse_code, replace_with_numbers
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.syntax import ForeignText
@@ -47,8 +47,8 @@ def _template_ranges(code: str) -> tuple[tuple[int, int], ...]:
     tree = parse_code(code_with_numbers) if templates else None
     if not isinstance(tree, ast.Module):
         return ()
-    places = number_offsets(code_with_numbers, tree)
-    return tuple((start, end) for start, end in templates if start + 1 in places)
+    offsets = number_offsets(code_with_numbers, tree)
+    return tuple((start, end) for start, end in templates if start + 1 in offsets)
 
 
 def _is_template(text: str) -> bool:

@@ -120,13 +120,13 @@ def _read_workbook_task(node: Node, context: ParseContext) -> Task | None:
         task = read_task(fields, kind, name, context) if kind else None
         if context.dialect == "v1":
             task = next(iter(with_outcome((task,) if task else (), fields)), None)
-        fields.close(known_fields(kind, context.report.tools))
+        fields.check_keys(known_fields(kind, context.report.tools))
         return task
     fields.node_of("tool")
     fields.node_of("desc", "description")
     task = _read_item(tool, name.text, context)
     sinks, expects = read_sinks(fields, context.report, "attempt"), _read_expects(fields)
-    fields.close()
+    fields.check_keys()
     return replace(task, label=name, sinks=task.sinks + sinks, expects=task.expects + expects) if task else None
 
 
@@ -146,7 +146,7 @@ def _read_item(node: Node, label: str, context: ParseContext) -> Task | None:
     task = read_task(fields, kind, name, context)
     if context.dialect == "v1" and task is not None:
         task = with_on_error((task,), fields)[0]
-    fields.close(known_fields(kind, context.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS, _STEP_KEYS)
+    fields.check_keys(known_fields(kind, context.report.tools) | _SPEC_FIELDS, _SPEC_FIELDS, _STEP_KEYS)
     return task
 
 
@@ -177,7 +177,7 @@ def spec_of_task(spec: MappingNode) -> MappingNode:
 def read_task(
     fields: Fields, kind: Name, label: Name, context: ParseContext, *, spec_node: MappingNode | None = None
 ) -> Task | None:
-    """Read a task from its fields, which the caller closes. None if it neither calls nor stores anything.
+    """Read a task from its fields, whose keys the caller checks. None if it neither calls nor stores anything.
 
     ``spec_node`` is its ``spec`` if that is not simply the field of this name.
     """
@@ -213,11 +213,11 @@ def _read_expects(fields: Fields) -> tuple[Name, ...]:
 
     Names below ``auth`` are left out, as credentials are not bound.
     """
-    assertion = ConstructFields.below(fields, "assert", ASSERT)
+    assertion = ConstructFields.nested(fields, "assert", ASSERT)
     if assertion is None:
         return ()
     nodes = assertion.items("expects")
-    assertion.close()
+    assertion.check_keys()
     paths = ((node.text.split("."), node.span) for node in nodes if isinstance(node, ScalarNode))
     return tuple(Name(_expected_name(*path), span) for path, span in paths if path[0] not in keys.AUTH)
 
@@ -237,7 +237,7 @@ def _read_spec(node: Node | None, kind: Name, context: ParseContext) -> _Spec:
         read_own_idempotency_key(spec, kind.text),
         read_output(spec, "result"),
     )
-    spec.close()
+    spec.check_keys()
     return task_spec
 
 

@@ -97,9 +97,13 @@ def _operand(tokens: list[_Token], index: int) -> str | None:
 def _comparison(tokens: list[_Token], index: int) -> tuple[str | None, _Token]:
     """Return the operator next to a token, and its other operand."""
     for step in (1, -1):
-        beside, beyond = index + step, index + 2 * step
-        if 0 <= beside < len(tokens) and tokens[beside].kind == "operator" and 0 <= beyond < len(tokens):
-            return tokens[beside].text, tokens[beyond]
+        operator_index, operand_index = index + step, index + 2 * step
+        if (
+            0 <= operator_index < len(tokens)
+            and tokens[operator_index].kind == "operator"
+            and 0 <= operand_index < len(tokens)
+        ):
+            return tokens[operator_index].text, tokens[operand_index]
     return None, _Token("", "")
 
 

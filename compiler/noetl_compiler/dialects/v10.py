@@ -13,7 +13,7 @@ from noetl_compiler.dialects.final_status import read_status
 from noetl_compiler.dialects.holds import read_on_failure
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.pagination import read_repeats
-from noetl_compiler.dialects.policies import read_admission, read_assigns, read_enter, read_failure
+from noetl_compiler.dialects.policies import read_admission, read_assigns, read_branch_failure, read_enter
 from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
@@ -36,11 +36,11 @@ class StepSpec(NamedTuple):
     join: Join | None = None
     timeout: Timeout | None = None
     returns: Value | None = None
-    ends: Name | None = None
+    ended_loop: Name | None = None
     sinks: tuple[Sink, ...] = ()
     enter: tuple[EnterRule, ...] = ()
     mode: RouteMode | None = None
-    failure: BranchFailure | None = None
+    branch_failure: BranchFailure | None = None
     defaults: CallDefaults = NO_DEFAULTS
 
 
@@ -65,15 +65,15 @@ def read_step(fields: ConstructFields, name: Name, context: ParseContext) -> Ste
         result=spec.returns,
         next=read_next(fields.node_of("next"), report, spec.mode),
         timeout=fields.timeout() or spec.timeout,
-        ends=spec.ends,
+        ended_loop=spec.ended_loop,
         sinks=spec.sinks,
         enter=spec.enter,
         on_failure=read_on_failure(fields),
         status=read_status(fields),
-        failure=spec.failure,
+        branch_failure=spec.branch_failure,
         defaults=replace(spec.defaults, output=output or spec.defaults.output),
     )
-    fields.close()
+    fields.check_keys()
     return step
 
 
@@ -98,29 +98,29 @@ def _read_when(fields: ConstructFields) -> tuple[AdmitRule, ...]:
 def _warn_of_bare_next(fields: Fields) -> None:
     """Warn of ``next: end`` and of lists, which are older forms."""
     node = fields.node_of("next")
-    if node is None or isinstance(node, MappingNode) or not fields.report.first("deprecated next"):
+    if node is None or isinstance(node, MappingNode) or not fields.report.is_first("deprecated next"):
         return
     message, successor = '"next" in this form is from an older dialect', "write next: {arcs: [{step: ...}]}"
     fields.report.warning(Code.DEPRECATED_FORM, node.span, message, successor)
 
 
 def _read_spec(fields: Fields) -> StepSpec:
-    spec = ConstructFields.below(fields, "spec", STEP_SPEC)
+    spec = ConstructFields.nested(fields, "spec", STEP_SPEC)
     if spec is None:
         return StepSpec()
     step_spec = read_step_spec(spec)
-    spec.close()
+    spec.check_keys()
     return step_spec
 
 
 def read_step_spec(spec: ConstructFields) -> StepSpec:
-    """Read the fields of a step's ``spec``, which the caller closes."""
-    policy = ConstructFields.below(spec, "policy", STEP_POLICY)
+    """Read the fields of a step's ``spec``, whose keys the caller checks."""
+    policy = ConstructFields.nested(spec, "policy", STEP_POLICY)
     policy = policy or ConstructFields.empty(spec.span, spec.report, STEP_POLICY)
     limit = spec.timeout()
     admit, limit = read_admission(policy), limit or _read_lifecycle(policy)
-    defaults, failure = read_call_defaults(spec, policy, limit, "ctx"), read_failure(policy)
-    policy.close()
+    defaults, branch_failure = read_call_defaults(spec, policy, limit, "ctx"), read_branch_failure(policy)
+    policy.check_keys()
     returns = spec.node_of("returns")
     return StepSpec(
         admit,
@@ -131,17 +131,17 @@ def read_step_spec(spec: ConstructFields) -> StepSpec:
         read_sinks(spec, spec.report, "attempt"),
         read_enter(spec),
         spec.choice("next_mode", ROUTE_MODES),
-        failure,
+        branch_failure,
         defaults,
     )
 
 
 def _read_lifecycle(policy: Fields) -> Timeout | None:
-    lifecycle = ConstructFields.below(policy, "lifecycle", LIFECYCLE)
+    lifecycle = ConstructFields.nested(policy, "lifecycle", LIFECYCLE)
     if lifecycle is None:
         return None
     limits = [lifecycle.seconds(key) for key in ("timeout_s", "deadline_s")]
-    lifecycle.close()
+    lifecycle.check_keys()
     return Timeout(total=_shorter(*limits)) if any(limits) else None
 
 

@@ -9,6 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.dialects.text_conditions import as_expression, compares_outside_braces
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
+from noetl_compiler.language.constructs.calls import TIMEOUTS
 from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
@@ -33,6 +34,7 @@ __all__ = [
 
 _LAST_FILTER = re.compile(r"\s*\|\s*to_?json\s*(-?\}\}\s*)\Z")
 _TARGET = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+)*(?:\[[*+|]?\])?")
+_TIMEOUT_PARTS = TIMEOUTS.by_name.keys()
 
 
 def mapping_value(node: Node | None, report: Report, key: str) -> Value:
@@ -54,7 +56,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
     if span is not None and compares_outside_braces(scalar.text):
         return _convert_comparison(scalar, span, report)
     if span is None and scalar.text.strip().lower() not in TRUE_WORDS | FALSE_WORDS:
-        message = f'the condition "{scalar.text}" has no template, so it is only text'
+        message = f'the condition "{scalar.text}" has no template, so it is a plain string'
         report.error(Code.WRONG_VALUE, scalar.span, message, "put the expression into {{ }}")
     return Template(scalar.text, span or scalar.span)
 
@@ -62,7 +64,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
 def combine_conditions(left: Template | None, right: Template | None) -> Template | None:
     """Combine two conditions with ``and``, so that the second is only evaluated if the first is true.
 
-    If one is invalid it is returned alone, so that its errors are reported at its own place.
+    If one is invalid, it is returned alone, so that its errors keep their positions.
     """
     if left is None or right is None:
         return left or right
@@ -84,7 +86,7 @@ def _convert_comparison(node: ScalarNode, span: Span, report: Report) -> Templat
     if source is None:
         message = f'the condition "{node.text}" has a comparison outside the braces that cannot be parsed'
         report.error(Code.WRONG_VALUE, node.span, message, "put the whole expression into one pair of {{ }}")
-    elif report.first("comparison outside the braces"):
+    elif report.is_first("comparison outside the braces"):
         message = "a comparison outside the braces is read as if it were inside"
         report.warning(Code.DEPRECATED_FORM, node.span, message, f'write "{source}"')
     return Template(source or node.text, span)
@@ -148,15 +150,12 @@ def timeout(node: Node | None, report: Report) -> Timeout | None:
     if not isinstance(node, MappingNode):
         total = seconds(node, report)
         return Timeout(total=total) if total else None
-    parts = {key.text: seconds(item, report) for key, item in node.entries if key.text in _PARTS}
+    parts = {key.text: seconds(item, report) for key, item in node.entries if key.text in _TIMEOUT_PARTS}
     for key, _ in node.entries:
-        if key.text not in _PARTS:
+        if key.text not in _TIMEOUT_PARTS:
             message = f'unknown key "{key.text}" in a timeout'
             report.error(Code.UNKNOWN_KEY, key.span, message, 'expected "connect", "read" or "total"')
     return Timeout(total=parts.get("total"), connect=parts.get("connect"), read=parts.get("read"))
-
-
-_PARTS = frozenset({"connect", "read", "total"})
 
 
 def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign, ...]:

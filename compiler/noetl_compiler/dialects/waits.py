@@ -16,7 +16,7 @@ from noetl_compiler.diagnostics import Related
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Template, Value
-from noetl_compiler.language.payload_schema import form_problem, schema_problem
+from noetl_compiler.language.payload_schema import form_error, schema_error
 from noetl_compiler.language.tools import WAITS
 from noetl_compiler.nodes import Node, ScalarNode, to_json
 from noetl_compiler.report import Report
@@ -26,10 +26,8 @@ __all__ = ["check_wait", "read_on_timeout", "read_wait_for", "with_timeout_route
 
 _AWAITED_KEYS = ("until", "duration", "signal")
 _SIGNAL_KEYS = ("key", "schema")
-_PROBLEMS: Mapping[str, Callable[[Any], str | None]] = MappingProxyType(
-    {"schema": schema_problem, "form": form_problem}
-)
-"""Fields that are checked at compile time, so they may not have templates."""
+_CHECKS: Mapping[str, Callable[[Any], str | None]] = MappingProxyType({"schema": schema_error, "form": form_error})
+"""Fields that are checked at compile time, so they may not have templates -> the function that returns the error."""
 
 
 def read_wait_for(fields: ConstructFields, *, is_retry: bool) -> tuple[str | None, Value | None]:
@@ -50,19 +48,19 @@ def read_on_timeout(fields: Fields, kind: Name) -> Name | None:
 
 def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> None:
     """Check that the fields of a wait are consistent, and that its schema or form is valid."""
-    report, fields_found = fields.report, {key.text: (key, node) for key, node in entries}
-    first_key, *other_keys = [key for key in _AWAITED_KEYS if key in fields_found] or [""]
+    report, entries_by_key = fields.report, {key.text: (key, node) for key, node in entries}
+    first_key, *other_keys = [key for key in _AWAITED_KEYS if key in entries_by_key] or [""]
     for other_key in other_keys:
-        related = (Related(fields_found[first_key][0].span, f'"{first_key}" is here'),)
+        related = (Related(entries_by_key[first_key][0].span, f'"{first_key}" is here'),)
         message = f'a wait cannot have both "{first_key}" and "{other_key}"'
-        report.error(Code.CONFLICTING_FIELDS, fields_found[other_key][0].span, message, "write two tasks", related)
+        report.error(Code.CONFLICTING_FIELDS, entries_by_key[other_key][0].span, message, "write two tasks", related)
     for key in _SIGNAL_KEYS:
-        if key in fields_found and "signal" not in fields_found:
-            report.error(Code.MISSING_FIELD, fields_found[key][0].span, f'"{key}" needs a "signal"')
-    for key, problem in _PROBLEMS.items():
-        if key in fields_found and (reason := problem(to_json(fields_found[key][1]))) is not None:
-            report.error(Code.WRONG_VALUE, fields_found[key][1].span, reason)
-    if "signal" in fields_found and isinstance(node := fields_found["signal"][1], ScalarNode):
+        if key in entries_by_key and "signal" not in entries_by_key:
+            report.error(Code.MISSING_FIELD, entries_by_key[key][0].span, f'"{key}" needs a "signal"')
+    for key, check in _CHECKS.items():
+        if key in entries_by_key and (error := check(to_json(entries_by_key[key][1]))) is not None:
+            report.error(Code.WRONG_VALUE, entries_by_key[key][1].span, error)
+    if "signal" in entries_by_key and isinstance(node := entries_by_key["signal"][1], ScalarNode):
         _forbid_template(Name(node.text, node.span), node, "signal", report)
 
 

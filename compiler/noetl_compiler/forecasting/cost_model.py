@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from noetl_compiler.forecasting.counts import Rows, Sizes, StepWork
-from noetl_compiler.forecasting.reachability import width
+from noetl_compiler.forecasting.counts import FrameLimits, Sizes, StepWork
+from noetl_compiler.forecasting.reachability import max_concurrency
 from noetl_compiler.graph import Graph, Step
 
 __all__ = [
@@ -30,7 +30,7 @@ __all__ = [
     "Amount",
     "CostModel",
     "HostWorkflow",
-    "chunks",
+    "count_chunks",
 ]
 
 LOOP_EVENTS = 2_000
@@ -55,8 +55,8 @@ _DELAY_EVENTS, _TIMEOUT_EVENTS = 5, 2
 """Events of a timer that is awaited, and of one that only limits the time."""
 _LOCAL_ACTIVITY_EVENTS, _STATUS_EVENTS = 2, 1
 """Events of a value that is stored or loaded, and of the final status."""
-_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _CLAIM_BYTES = 1_000, 700, 120, 500
-_COPIES = 3
+_RUN_BYTES, _CALL_BYTES, _EVENT_BYTES, _REFERENCE_BYTES = 1_000, 700, 120, 500
+_RESULT_COPIES = 3
 """Copies in history of the collected results of a loop."""
 
 
@@ -84,28 +84,30 @@ class Amount(msgspec.Struct, frozen=True):
 class HostWorkflow(msgspec.Struct, frozen=True):
     """The workflow that runs the steps of a playbook, or all chunks of a loop together.
 
-    ``max_events``: the number of events after which it continues as new. ``pending``: concurrent items. ``parts``: the
-    number of chunks. ``calls``: calls per item.
+    ``max_events``: the number of events after which it continues as new. ``calls``: calls per item.
     """
 
     events: int
     bytes: int
     max_events: int
-    pending: int
-    parts: int = 1
+    concurrent_items: int
+    chunk_count: int = 1
     calls: int = 1
 
     @property
     def runs(self) -> int:
         """The number of workflow runs, consecutive and concurrent."""
-        part = max(self.events / self.max_events, self.bytes / HISTORY_BYTES) / self.parts
-        return self.parts * max(1, math.ceil(part))
+        runs_per_chunk = max(self.events / self.max_events, self.bytes / HISTORY_BYTES) / self.chunk_count
+        return self.chunk_count * max(1, math.ceil(runs_per_chunk))
 
     @property
-    def longest(self) -> int:
+    def longest_history(self) -> int:
         """Events of the longest run: beyond its limit it starts no more items, but completes those in flight."""
         return (
-            min(math.ceil(self.events / self.parts), self.max_events + self.pending * self.calls * _CALL_EVENTS)
+            min(
+                math.ceil(self.events / self.chunk_count),
+                self.max_events + self.concurrent_items * self.calls * _CALL_EVENTS,
+            )
             + _RUN_EVENTS
         )
 
@@ -116,34 +118,34 @@ class CostModel(msgspec.Struct, frozen=True):
     graph: Graph
     work: Mapping[str, StepWork]
     in_flight: Mapping[str, int]
-    rows: Mapping[str, Rows]
+    frame_limits: Mapping[str, FrameLimits]
     sizes: Sizes
 
-    def playbook(self, outermost: Iterable[str]) -> HostWorkflow:
+    def playbook_workflow(self, outermost: Iterable[str]) -> HostWorkflow:
         """Return the workflow of the playbook, which runs the steps outside of loops."""
         names = list(outermost)
-        events = sum(map(self.events_around, names)) + _STATUS_EVENTS
-        size = sum(map(self._bytes_around, names)) + _CLAIM_BYTES
-        return HostWorkflow(events, size, PLAYBOOK_EVENTS, width(self.graph, names))
+        events = sum(map(self.host_events, names)) + _STATUS_EVENTS
+        size = sum(map(self._host_bytes, names)) + _REFERENCE_BYTES
+        return HostWorkflow(events, size, PLAYBOOK_EVENTS, max_concurrency(self.graph, names))
 
-    def loop(self, step: Step) -> HostWorkflow:
+    def loop_workflow(self, step: Step) -> HostWorkflow:
         """Return the chunks of one execution of a loop, which run its tasks or the steps of its region.
 
         A framed loop has no chunks.
         """
-        if step.name in self.rows:
+        if step.name in self.frame_limits:
             return HostWorkflow(0, 0, LOOP_EVENTS, 0)
         loops, region = max(1, self.work[step.name].loops), step.loop.region if step.loop else ()
-        parts = self._chunks(step.name)
-        stores = loops * parts if self._stores_results(step.name) else 0
-        events = self._task_events(step.name) + _LOCAL_ACTIVITY_EVENTS * stores + sum(map(self.events_around, region))
-        size = self._call_bytes(step.name) + sum(map(self._bytes_around, region))
+        chunk_count = self._count_chunks(step.name)
+        stores = loops * chunk_count if self._stores_results(step.name) else 0
+        events = self._task_events(step.name) + _LOCAL_ACTIVITY_EVENTS * stores + sum(map(self.host_events, region))
+        size = self._call_bytes(step.name) + sum(map(self._host_bytes, region))
         in_flight = self.in_flight[step.name]
         calls = len(step.tasks) + sum(len(self.graph.steps[name].tasks) for name in region)
-        pending = in_flight * width(self.graph, region)
-        return HostWorkflow(events // loops, size // loops, LOOP_EVENTS, pending, parts, max(1, calls))
+        concurrent_items = in_flight * max_concurrency(self.graph, region)
+        return HostWorkflow(events // loops, size // loops, LOOP_EVENTS, concurrent_items, chunk_count, max(1, calls))
 
-    def run_without_steps(self, runs: int) -> Amount:
+    def cost_without_steps(self, runs: int) -> Amount:
         """Return the cost of a run without its steps."""
         limit = 1 if self.graph.timeout else 0
         return Amount(
@@ -152,65 +154,67 @@ class CostModel(msgspec.Struct, frozen=True):
             actions=runs + 1 + limit,
         )
 
-    def step(self, step: Step) -> Amount:
+    def step_cost(self, step: Step) -> Amount:
         """Return the cost of a step, including the workflows of its loop."""
         work = self.work[step.name]
-        if step.name in self.rows:
-            frames = self._frames(step.name)
-            loads = self._loads(step.name)
-            return Amount(work.calls, events=self.events_around(step.name), actions=2 * frames + work.limits + loads)
-        runs = work.loops * self.loop(step).runs if work.loops else 0
-        stored_values = self._loads(step.name) + self._item_stores(step.name)
+        if step.name in self.frame_limits:
+            frames = self._count_frames(step.name)
+            loads = self._count_loads(step.name)
+            return Amount(work.calls, events=self.host_events(step.name), actions=2 * frames + work.timeouts + loads)
+        runs = work.loops * self.loop_workflow(step).runs if work.loops else 0
+        stored_values = self._count_loads(step.name) + self._count_item_stores(step.name)
         stored_values += runs if self._stores_results(step.name) else 0
-        tasks = self._task_events(step.name) + _TIMEOUT_EVENTS * work.limits
+        tasks = self._task_events(step.name) + _TIMEOUT_EVENTS * work.timeouts
         return Amount(
             work.calls,
             runs,
             runs,
             events=tasks + self._loop_events(step.name) + _RUN_EVENTS * runs + _LOCAL_ACTIVITY_EVENTS * stored_values,
-            actions=2 * work.calls + work.delays + work.limits + 2 * runs + stored_values,
+            actions=2 * work.calls + work.delays + work.timeouts + 2 * runs + stored_values,
         )
 
-    def bytes(self, step: Step) -> int:
+    def step_bytes(self, step: Step) -> int:
         """Return the bytes of a step in all histories."""
-        call_bytes = 0 if step.name in self.rows else self._call_bytes(step.name)
+        call_bytes = 0 if step.name in self.frame_limits else self._call_bytes(step.name)
         return call_bytes + self._loop_bytes(step)
 
     def bytes_without_steps(self, runs: int) -> int:
         """Return the bytes of a run without its steps."""
-        return _RUN_BYTES + runs * (_CLAIM_BYTES + _RUN_EVENTS * _EVENT_BYTES)
+        return _RUN_BYTES + runs * (_REFERENCE_BYTES + _RUN_EVENTS * _EVENT_BYTES)
 
-    def events_around(self, name: str) -> int:
+    def host_events(self, name: str) -> int:
         """Return a step's events in the workflow that hosts it. The tasks of a loop have workflows of their own."""
         events = self._loop_events(name) if name in self.in_flight else self._task_events(name)
         return (
             events
-            + _TIMEOUT_EVENTS * self.work[name].limits
-            + _LOCAL_ACTIVITY_EVENTS * (self._loads(name) + self._item_stores(name))
+            + _TIMEOUT_EVENTS * self.work[name].timeouts
+            + _LOCAL_ACTIVITY_EVENTS * (self._count_loads(name) + self._count_item_stores(name))
         )
 
-    def _bytes_around(self, name: str) -> int:
+    def _host_bytes(self, name: str) -> int:
         return self._loop_bytes(self.graph.steps[name]) if name in self.in_flight else self._call_bytes(name)
 
     def _task_events(self, name: str) -> int:
         work = self.work[name]
         return work.calls * (_SHARED_EVENTS if work.is_shared else _CALL_EVENTS) + _DELAY_EVENTS * work.delays
 
-    def _frames(self, name: str) -> int:
+    def _count_frames(self, name: str) -> int:
         """Return the number of activities of a framed loop."""
-        work, rows = self.work[name], self.rows[name]
+        work, frame_limits = self.work[name], self.frame_limits[name]
         items = work.items // max(1, work.loops)
-        return work.loops * math.ceil(items / max(1, min(rows.max_items, math.ceil(items / rows.at_once))))
+        return work.loops * math.ceil(
+            items / max(1, min(frame_limits.max_items, math.ceil(items / frame_limits.concurrent_frames)))
+        )
 
     def _loop_events(self, name: str) -> int:
         """Return the events in the parent of the chunks; two concurrent chunks may share workflow tasks."""
         work = self.work[name]
         if not work.loops:
             return 0
-        if name in self.rows:
-            frames = self._frames(name)
+        if name in self.frame_limits:
+            frames = self._count_frames(name)
             return frames * (_SHARED_EVENTS if work.is_loop_shared or frames > 1 else _CALL_EVENTS)
-        runs = self.loop(self.graph.steps[name]).runs
+        runs = self.loop_workflow(self.graph.steps[name]).runs
         return (
             work.loops
             * runs
@@ -219,28 +223,30 @@ class CostModel(msgspec.Struct, frozen=True):
 
     def _is_chunked(self, name: str) -> bool:
         """Whether the step is a loop that runs in chunks, not in frames."""
-        return name in self.in_flight and name not in self.rows
+        return name in self.in_flight and name not in self.frame_limits
 
-    def _item_stores(self, name: str) -> int:
+    def _count_item_stores(self, name: str) -> int:
         """Return how often the items of a loop are stored, which happens before its first chunk starts."""
-        return self.work[name].loops if self._is_chunked(name) and self._chunks(name) > 1 else 0
+        return self.work[name].loops if self._is_chunked(name) and self._count_chunks(name) > 1 else 0
 
     def _stores_results(self, name: str) -> bool:
         """Whether each chunk of a loop stores its results."""
         if not self._is_chunked(name) or not self.work[name].loops:
             return False
-        parts = self._chunks(name)
-        return self._loop_results_bytes(name) // parts >= (STORED_RESULTS_BYTES if parts > 1 else STORED_BYTES)
+        chunk_count = self._count_chunks(name)
+        return self._loop_results_bytes(name) // chunk_count >= (
+            STORED_RESULTS_BYTES if chunk_count > 1 else STORED_BYTES
+        )
 
-    def _loads(self, name: str) -> int:
+    def _count_loads(self, name: str) -> int:
         """Return how often the workflow loads the step's stored result."""
         size = self._loop_results_bytes(name) if name in self.in_flight else self._result_size(name)
         is_stored = size >= STORED_BYTES or self._stores_results(name)
         return self.work[name].reads if is_stored else 0
 
-    def _chunks(self, name: str) -> int:
+    def _count_chunks(self, name: str) -> int:
         work = self.work[name]
-        return chunks(work.items // max(1, work.loops), self.in_flight[name])
+        return count_chunks(work.items // max(1, work.loops), self.in_flight[name])
 
     def _loop_results_bytes(self, name: str) -> int:
         """Return the bytes of the results of one execution of a loop."""
@@ -262,19 +268,19 @@ class CostModel(msgspec.Struct, frozen=True):
         if not work.loops:
             return 0
         return work.loops * (
-            2 * _CLAIM_BYTES
-            + _COPIES * _history_bytes(self._loop_results_bytes(step.name))
+            2 * _REFERENCE_BYTES
+            + _RESULT_COPIES * _history_bytes(self._loop_results_bytes(step.name))
             + (_CHUNK_EVENTS + _RUN_EVENTS) * _EVENT_BYTES
         )
 
 
-def chunks(items: int, in_flight: int) -> int:
+def count_chunks(items: int, in_flight: int) -> int:
     """Return the number of chunks of a loop, at least one."""
     count = max(1, math.ceil(items / max(CHUNK_ITEMS, math.ceil(items / MAX_CHUNKS))))
-    at_once = min(in_flight, CHUNKS_AT_ONCE) if count > 1 else 1
-    return math.ceil(count / at_once) * at_once
+    concurrent_chunks = min(in_flight, CHUNKS_AT_ONCE) if count > 1 else 1
+    return math.ceil(count / concurrent_chunks) * concurrent_chunks
 
 
 def _history_bytes(size: int) -> int:
     """Return the bytes that a value takes in history."""
-    return size if size < STORED_BYTES else _CLAIM_BYTES
+    return size if size < STORED_BYTES else _REFERENCE_BYTES

@@ -19,11 +19,11 @@ from noetl_compiler.forecasting.static_scope import Count, count_items, known_na
 from noetl_compiler.graph import Frame, Graph, Json, Step
 from noetl_compiler.language import defaults
 
-__all__ = ["MAX_IN_FLIGHT", "Counts", "Rows", "Sizes", "StepWork", "count", "loops_around"]
+__all__ = ["MAX_IN_FLIGHT", "Counts", "FrameLimits", "Sizes", "StepWork", "count", "loops_around"]
 
 MAX_IN_FLIGHT = 500
 _ONCE = Count(1, 1)
-_CYCLE = "in a cycle, counted once (--pages)"
+_CYCLE_ASSUMPTION = "in a cycle, counted once (--pages)"
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -38,9 +38,8 @@ class StepWork(NamedTuple):
     """The minimal or maximal work of a step in a whole run.
 
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
-    ``delays`` are awaited timers, ``limits`` the timers of its timeout. ``reads``: how many times the
-    workflow loads the step's result. ``is_shared`` and ``is_loop_shared``: its calls, its loops may share workflow
-    tasks with others.
+    ``delays`` are awaited timers, ``timeouts`` the timers of its timeout. ``reads``: how many times the workflow loads
+    the step's result. ``is_shared``: its calls may share workflow tasks with others; ``is_loop_shared``: its loops may.
     """
 
     arrivals: int
@@ -49,30 +48,30 @@ class StepWork(NamedTuple):
     calls: int
     calls_with_retries: int
     delays: int
-    limits: int
+    timeouts: int
     reads: int
     is_shared: bool = False
     is_loop_shared: bool = False
 
 
-class Rows(NamedTuple):
-    """The maximum number of items of a frame, and how many of them run concurrently."""
+class FrameLimits(NamedTuple):
+    """The maximum number of items of a frame, and of frames that run concurrently."""
 
     max_items: int
-    at_once: int
+    concurrent_frames: int
 
 
 class Counts(msgspec.Struct, frozen=True):
     """The counts of a graph, by step.
 
     ``names``: the scope of templates before the run. ``enclosing_loops``: the loops around each step. ``in_flight``:
-    the concurrent iterations of each loop. ``rows``: the frames of each framed loop.
+    the concurrent iterations of each loop. ``frame_limits``: those of each framed loop.
     """
 
     names: Mapping[str, Json]
     enclosing_loops: Mapping[str, Sequence[str]]
     in_flight: Mapping[str, int]
-    rows: Mapping[str, Rows]
+    frame_limits: Mapping[str, FrameLimits]
     lower: Mapping[str, StepWork]
     upper: Mapping[str, StepWork]
     assumptions: Mapping[str, tuple[str, ...]]
@@ -96,9 +95,9 @@ class _StepCounts(msgspec.Struct, frozen=True):
         skippable = ["may not run"] if not self.arrivals.lower and self.arrivals.upper else []
         return tuple(dict.fromkeys([*skippable, *assumptions]))
 
-    def work(self, end: Literal["lower", "upper"], delays: int, attempts: Sequence[int]) -> StepWork:
-        arrivals, items, claims = getattr(self.arrivals, end), getattr(self.items, end), getattr(self.claims, end)
-        calls = [getattr(task, end) for task in self.tasks]
+    def work(self, bound: Literal["lower", "upper"], delays: int, attempts: Sequence[int]) -> StepWork:
+        arrivals, items, claims = getattr(self.arrivals, bound), getattr(self.items, bound), getattr(self.claims, bound)
+        calls = [getattr(task, bound) for task in self.tasks]
         return StepWork(
             arrivals,
             loops=arrivals if self.step.loop and items else 0,
@@ -110,15 +109,15 @@ class _StepCounts(msgspec.Struct, frozen=True):
                 + claims
             ),
             delays=arrivals * items * delays,
-            limits=arrivals if self.step.timeout and self.step.timeout.total else 0,
-            reads=arrivals if end == "upper" else 0,
+            timeouts=arrivals if self.step.timeout and self.step.timeout.total else 0,
+            reads=arrivals if bound == "upper" else 0,
         )
 
 
 def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     """Count the parts of a graph for a request, which is merged over the workload."""
     names, enclosing_loops, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
-    in_flight = {loop_step.name: _in_flight(loop_step, names) for loop_step in _loops(graph)}
+    in_flight = {loop_step.name: _max_in_flight(loop_step, names) for loop_step in _loops(graph)}
     concurrent = concurrent_steps(graph, successors)
     lower: dict[str, StepWork] = {}
     upper: dict[str, StepWork] = {}
@@ -134,12 +133,12 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         )
         upper[step.name] = step_counts.work("upper", delays, attempts)
         assumptions[step.name] = step_counts.assumptions()
-    rows = {
-        loop_step.name: _frame_rows(loop_step.loop.frame, in_flight[loop_step.name], names)
+    frame_limits = {
+        loop_step.name: _frame_limits(loop_step.loop.frame, in_flight[loop_step.name], names)
         for loop_step in _loops(graph)
         if loop_step.loop and loop_step.loop.frame
     }
-    return Counts(names, enclosing_loops, in_flight, rows, lower, upper, assumptions)
+    return Counts(names, enclosing_loops, in_flight, frame_limits, lower, upper, assumptions)
 
 
 def _count_steps(
@@ -183,7 +182,7 @@ def _count_passes(graph: Graph, cycle: frozenset[str], sizes: Sizes) -> Count:
     pages_of_steps = [
         pages for name, pages in sizes.pages.items() if name in cycle and not repeats_itself(graph.steps[name])
     ]
-    return Count(max(pages_of_steps), 1) if pages_of_steps else Count(1, 1, _CYCLE)
+    return Count(max(pages_of_steps), 1) if pages_of_steps else Count(1, 1, _CYCLE_ASSUMPTION)
 
 
 def _multiply(counts: Sequence[Count]) -> Count:
@@ -192,19 +191,19 @@ def _multiply(counts: Sequence[Count]) -> Count:
     return Count(upper, lower, counts[0].assumption)
 
 
-def _in_flight(step: Step, names: Mapping[str, Json]) -> int:
+def _max_in_flight(step: Step, names: Mapping[str, Json]) -> int:
     if step.loop is None or not step.loop.is_parallel:
         return 1
     value: Json = try_render(step.loop.max_in_flight, names)
     return min(MAX_IN_FLIGHT, max(1, value if isinstance(value, int) else defaults.IN_FLIGHT))
 
 
-def _frame_rows(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> Rows:
-    max_items, concurrency = _frame_limit(frame, "max_rows", names), _frame_limit(frame, "row_concurrency", names)
-    return Rows(max_items, max(1, in_flight // concurrency))
+def _frame_limits(frame: Frame, in_flight: int, names: Mapping[str, Json]) -> FrameLimits:
+    max_items, concurrency = _frame_setting(frame, "max_rows", names), _frame_setting(frame, "row_concurrency", names)
+    return FrameLimits(max_items, max(1, in_flight // concurrency))
 
 
-def _frame_limit(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
+def _frame_setting(frame: Frame, name: str, names: Mapping[str, Json]) -> int:
     value: Json = try_render(getattr(frame, name), names)
     return max(1, value if isinstance(value, int) else defaults.FRAME[name])
 

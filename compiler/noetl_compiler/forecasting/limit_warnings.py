@@ -20,7 +20,9 @@ WARN_EVENTS, MAX_EVENTS = 10_240, 51_200
 MAX_VALUE_BYTES, MAX_TASK_BYTES = 2_000_000, 4_000_000
 """Maximum bytes of one value, and of all commands of one workflow task."""
 MAX_PENDING = 2_000
+"""Pending activities and child workflows that Temporal allows in one workflow."""
 MANY_ITEMS = 100_000
+"""Items of a loop above which a frame is suggested."""
 
 
 class _WarningContext(msgspec.Struct, frozen=True):
@@ -49,11 +51,14 @@ def limit_warnings(
 
 
 def _history_warnings(subject: str, host: HostWorkflow) -> Iterator[str]:
-    if host.longest > WARN_EVENTS:
-        verdict = "terminates it" if host.longest > MAX_EVENTS else f"warns at {WARN_EVENTS:,} and terminates it"
-        yield f"{subject}: one history may have {host.longest:,} events: Temporal {verdict} at {MAX_EVENTS:,}"
-    if host.pending > MAX_PENDING:
-        yield f"{subject}: {host.pending:,} calls and loops may be pending at once: Temporal allows {MAX_PENDING:,}"
+    if host.longest_history > WARN_EVENTS:
+        verdict = (
+            "terminates it" if host.longest_history > MAX_EVENTS else f"warns at {WARN_EVENTS:,} and terminates it"
+        )
+        yield f"{subject}: one history may have {host.longest_history:,} events: Temporal {verdict} at {MAX_EVENTS:,}"
+    if host.concurrent_items > MAX_PENDING:
+        pending = f"{host.concurrent_items:,} calls and loops may be pending at once"
+        yield f"{subject}: {pending}: Temporal allows {MAX_PENDING:,}"
 
 
 def _continue_as_new_warning(host: HostWorkflow, position: str) -> Iterator[str]:
@@ -69,7 +74,7 @@ def _continue_as_new_warning(host: HostWorkflow, position: str) -> Iterator[str]
 def _first_continue_as_new_step(graph: Graph, counts: Counts, costs: CostModel, playbook_workflow: HostWorkflow) -> str:
     """Return the step at which the first run continues as new, if the steps run in topological order."""
     order = [name for name in reversed(postorder(successors_of(graph))) if not counts.enclosing_loops[name]]
-    events_so_far = accumulate(costs.events_around(name) for name in order)
+    events_so_far = accumulate(costs.host_events(name) for name in order)
     events_per_run = playbook_workflow.events / playbook_workflow.runs
     return next(
         (name for name, events in zip(order, events_so_far, strict=True) if events >= events_per_run), graph.final
@@ -78,7 +83,7 @@ def _first_continue_as_new_step(graph: Graph, counts: Counts, costs: CostModel, 
 
 def _loop_warnings(step: Step, loop: Loop, context: _WarningContext) -> Iterator[str]:
     subject, work = step.name, context.counts.upper[step.name]
-    host = context.costs.loop(step)
+    host = context.costs.loop_workflow(step)
     yield from _history_warnings(subject, host)
     requested_limit: Json = try_render(loop.max_in_flight, context.counts.names)
     if isinstance(requested_limit, int) and requested_limit > MAX_IN_FLIGHT:
@@ -92,7 +97,7 @@ def _loop_warnings(step: Step, loop: Loop, context: _WarningContext) -> Iterator
         yield f"{subject}: its results have {total_size:,} bytes: over 2 MB they need a Postgres for large values"
     if items > MANY_ITEMS and loop.frame is None:
         yield f"{subject}: the loop has {items:,} items, each with activities of its own: add a frame"
-    if loop.frame is not None and 1 < items <= context.counts.rows[step.name].at_once:
+    if loop.frame is not None and 1 < items <= context.counts.frame_limits[step.name].concurrent_frames:
         yield (
             f"{subject}: each frame has one item, as max_in_flight over row_concurrency is at least {items:,}, "
             "the number of items: raise row_concurrency, or remove the frame"

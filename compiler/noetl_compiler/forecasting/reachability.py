@@ -20,11 +20,11 @@ __all__ = [
     "always_run",
     "concurrent_steps",
     "cycles",
+    "max_concurrency",
     "postorder",
     "reachable_from",
     "success_edges",
     "successors_of",
-    "width",
 ]
 
 
@@ -176,7 +176,7 @@ def concurrent_steps(graph: Graph, successors: Successors) -> frozenset[str]:
     )
 
 
-def width(graph: Graph, names: Iterable[str]) -> int:
+def max_concurrency(graph: Graph, names: Iterable[str]) -> int:
     """Return the maximum number of these steps that run concurrently; a fork of three edges adds two."""
     forks = [step for name in names if _is_fork(step := graph.steps[name])]
     return 1 + sum(len(success_edges(step)) - 1 for step in forks)

@@ -80,13 +80,15 @@ def _count_selected(loop: Loop, items: list[Json], scope: Mapping[str, Any]) -> 
     """Count the items that match ``where``; items for which it is unknown count only for the maximum."""
     if loop.where is None:
         return Count(len(items), len(items))
-    verdicts = [_matches(loop.where, {**scope, loop.element: item, "iter": {loop.element: item}}) for item in items]
-    lower = sum(verdict is True for verdict in verdicts)
-    upper = sum(verdict is not False for verdict in verdicts)
+    matches = [
+        _matches_where(loop.where, {**scope, loop.element: item, "iter": {loop.element: item}}) for item in items
+    ]
+    lower = sum(match is True for match in matches)
+    upper = sum(match is not False for match in matches)
     return Count(upper, lower, "" if upper == lower else "where cannot be evaluated before the run, all items counted")
 
 
-def _matches(where: Template, scope: Mapping[str, Any]) -> bool | None:
+def _matches_where(where: Template, scope: Mapping[str, Any]) -> bool | None:
     try:
         verdict = templates.predicate(where.source, scope)
     except templates.TemplateFailure:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
 
 from noetl_compiler.graph.values import Json, Template, Value
 
-__all__ = ["key_of_token", "pointer", "templates_in", "value_at", "with_values_at"]
+__all__ = ["key_of_token", "pointer", "templates_in", "tokens_of", "value_at", "with_values_at"]
 
 
 def pointer(parent: str, key: str | int) -> str:
@@ -18,6 +19,13 @@ def pointer(parent: str, key: str | int) -> str:
     if "~" in token or "/" in token:
         token = token.replace("~", "~0").replace("/", "~1")
     return f"{parent}/{token}"
+
+
+@lru_cache(maxsize=4096)
+def tokens_of(path: str) -> tuple[str, ...]:
+    """Return the unescaped tokens of a JSON pointer."""
+    tokens = path.split("/")[1:]
+    return tuple([token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in path else tokens)
 
 
 def key_of_token(container: Json, token: str) -> str | int:
@@ -29,8 +37,8 @@ def key_of_token(container: Json, token: str) -> str | int:
 
 def value_at(data: Json, path: str) -> Json:
     """Return the value at a JSON pointer."""
-    for token in path.split("/")[1:]:
-        data = data[key_of_token(data, token)]
+    for token in tokens_of(path):
+        data = data[int(token) if isinstance(data, list) else token]
     return data
 
 

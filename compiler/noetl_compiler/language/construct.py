@@ -69,7 +69,7 @@ class Construct:
     """A mapping of a playbook. ``keys`` are in the order in which ``migrate`` writes them.
 
     ``name`` is its name in the JSON Schema and for ``noetl explain``, ``description`` that in messages. ``needs`` are
-    groups of keys of which one is required, in the mapping itself or in a mapping below one of the keys ``inside``.
+    groups of keys of which one is required, in the mapping itself or in the mapping of one of the keys ``needs_below``.
     Unknown keys are errors unless the construct is ``open``.
     """
 
@@ -79,7 +79,7 @@ class Construct:
     keys: tuple[Key, ...]
     needs: tuple[tuple[str, ...], ...] = ()
     open: bool = False
-    inside: tuple[str, ...] = ()
+    needs_below: tuple[str, ...] = ()
 
     @cached_property
     def by_name(self) -> Mapping[str, Key]:
@@ -107,5 +107,5 @@ class Construct:
 
     @cached_property
     def position(self) -> Mapping[str, int]:
-        """The name of each key -> its place in the order."""
+        """The name of each key -> its index in the order."""
         return MappingProxyType({key.name: index for index, key in enumerate(self.keys)})

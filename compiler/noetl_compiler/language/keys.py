@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["AUTH", "AUTH_AND_ENDPOINT", "INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT", "SET"]
+__all__ = ["AUTH", "INPUT", "LOOSE_INPUT", "PREVIOUS", "ROUTE_INPUT", "SET"]
 
 AUTH = ("auth", "credential", "credentials", "connection")
 """Keys for the credentials of a call."""
-
-AUTH_AND_ENDPOINT = (
-    "has auth and an endpoint: a playbook cannot change the server of a credential",
-    "write the endpoint in the credential",
-)
-"""The message, without its subject, and the hint for an object that has both."""
 
 INPUT = ("input", "args", "with")
 """Keys that bind names for a task or a step."""

@@ -28,7 +28,7 @@ __all__ = [
     "LOOP_SINK",
     "OPTIONAL_OUTCOME_NAMES",
     "OUTCOME",
-    "PASSED",
+    "PASSED_ROOT",
     "PIPELINE",
     "PREVIOUS_OUTCOME",
     "ROW",
@@ -135,7 +135,7 @@ BELOW_JOB = frozenset({"id", "uuid", "execution_id"})
 OPTIONAL_OUTCOME_NAMES = frozenset({"error", "last_error", "status_code"})
 """Names in OUTCOME that only some outcomes bind. Playbooks read them without testing whether they are defined."""
 
-PASSED = "ctx._passed."
+PASSED_ROOT = "ctx._passed."
 """The root of the names that routes pass to their target; the name of the target follows. It is separate from the
 names that authors set.
 """
@@ -160,10 +160,10 @@ def results_name(loop: str) -> str:
 
 def passed_target(step: str) -> str:
     """Return the target that stores the names passed to a step, such as ``ctx._passed.fetch_page``."""
-    return PASSED + re.sub(r"\W", "_", step)
+    return PASSED_ROOT + re.sub(r"\W", "_", step)
 
 
 def passed_expression(step: str) -> str:
     """Return the expression that reads these names; it yields an empty mapping if none were passed."""
-    name = passed_target(step).removeprefix(PASSED)
-    return f"(({PASSED.rstrip('.')} | default({{}})).{name} | default({{}}))"
+    name = passed_target(step).removeprefix(PASSED_ROOT)
+    return f"(({PASSED_ROOT.rstrip('.')} | default({{}})).{name} | default({{}}))"

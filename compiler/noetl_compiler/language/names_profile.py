@@ -29,8 +29,8 @@ class NamesProfile(msgspec.Struct, frozen=True, omit_defaults=True):
     ``task_results``: a result is also known by its task's name, and all results also as ``steps`` and below ``loop``.
     ``listed_results``: the result of a loop is the list of its results, without their counts. ``result_index``: in the
     body of a loop the step's own name has the item's index. ``args_over_input``: the args of a step override the input
-    of its tasks. ``tolerates_undefined``: an undefined name in a condition is not reported if another condition at the
-    same place matched.
+    of its tasks. ``tolerates_undefined``: an undefined name in a condition is not reported if another condition of the
+    same route or rules matched.
     """
 
     outcome: OutcomeNames = "usual"

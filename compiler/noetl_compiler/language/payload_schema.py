@@ -1,4 +1,4 @@
-"""Checks what people and programs send to a waiting run: the payload of a signal, the form of an approval.
+"""Check what people and programs send to a waiting run: the payload of a signal, the form of an approval.
 
 A ``schema`` has the keywords of JSON Schema listed here. Patterns, references and combinations are left out, because
 they can be slow on hostile data. A ``form`` is a mapping of field to type, in the words of JSON Schema, or to
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-__all__ = ["FORM_TYPES", "form_problem", "form_schema", "payload_problem", "schema_problem"]
+__all__ = ["FORM_TYPES", "form_error", "form_schema", "payload_error", "schema_error"]
 
 FORM_TYPES = ("string", "number", "integer", "boolean", "object", "array")
 """The types that a form's field may have."""
@@ -63,18 +63,18 @@ _LIMITS: Mapping[str, tuple[str, str]] = MappingProxyType(
 )
 
 
-def schema_problem(schema: Any, path: str = "schema") -> str | None:
+def schema_error(schema: Any, path: str = "schema") -> str | None:
     """Return why the schema is invalid; None if it is valid."""
     if not isinstance(schema, dict):
         return f"{path} must be a mapping"
     for keyword, value in cast("dict[str, Any]", schema).items():
-        message = _keyword_problem(keyword, value, path)
-        if message is not None:
-            return message
+        error = _keyword_error(keyword, value, path)
+        if error is not None:
+            return error
     return None
 
 
-def _keyword_problem(keyword: str, value: Any, path: str) -> str | None:
+def _keyword_error(keyword: str, value: Any, path: str) -> str | None:
     expected = _KEYWORD_TYPES.get(keyword)
     if expected is None:
         return f"{path} has the keyword {keyword!r}, which is not supported: use {', '.join(_KEYWORD_TYPES)}"
@@ -85,12 +85,12 @@ def _keyword_problem(keyword: str, value: Any, path: str) -> str | None:
         return f"{path}.type is {unknown[0]!r}, expected one of {', '.join(_TYPE_PHRASES)}" if unknown else None
     if keyword == "properties":
         properties = cast("dict[str, Any]", value)
-        problems = (schema_problem(item, f"{path}.properties.{name}") for name, item in properties.items())
-        return next((item for item in problems if item is not None), None)
-    return schema_problem(value, f"{path}.items") if keyword == "items" else None
+        errors = (schema_error(item, f"{path}.properties.{name}") for name, item in properties.items())
+        return next((error for error in errors if error is not None), None)
+    return schema_error(value, f"{path}.items") if keyword == "items" else None
 
 
-def form_problem(form: Any) -> str | None:
+def form_error(form: Any) -> str | None:
     """Return why the form is invalid; None if it is valid."""
     if not isinstance(form, dict):
         return "form must be a mapping of field to type"
@@ -130,7 +130,7 @@ def _field_schema(field: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": field["type"], **choices}
 
 
-def payload_problem(value: Any, schema: Mapping[str, Any], path: str = "data") -> str | None:
+def payload_error(value: Any, schema: Mapping[str, Any], path: str = "data") -> str | None:
     """Return why the value does not match the schema; None if it does. Values are not shown: they may be secret."""
     types = _as_list(schema.get("type", []))
     if types and not any(_TYPE_TESTS[item](value) for item in types):
@@ -141,29 +141,29 @@ def payload_problem(value: Any, schema: Mapping[str, Any], path: str = "data") -
         if keyword in schema and _TYPE_TESTS[type_](value) and not _is_within(keyword, value, schema[keyword]):
             return f"{path} must be {words.format(schema[keyword])}"
     if isinstance(value, dict):
-        return _mapping_problem(cast("dict[str, Any]", value), schema, path)
+        return _mapping_error(cast("dict[str, Any]", value), schema, path)
     if isinstance(value, list) and "items" in schema:
-        items = (
-            payload_problem(item, schema["items"], f"{path}[{index}]")
+        errors = (
+            payload_error(item, schema["items"], f"{path}[{index}]")
             for index, item in enumerate(cast("list[Any]", value))
         )
-        return next((item for item in items if item is not None), None)
+        return next((error for error in errors if error is not None), None)
     return None
 
 
-def _mapping_problem(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> str | None:
+def _mapping_error(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> str | None:
     properties: Mapping[str, Any] = schema.get("properties", {})
     for name in schema.get("required", []):
         if name not in value:
             return f"{path} lacks {name!r}"
     if schema.get("additionalProperties") is False and (unknown := sorted(value.keys() - properties.keys())):
         return f"{path} has {unknown[0]!r}, expected {', '.join(properties) or 'no fields'}"
-    problems = (
-        payload_problem(value[name], subschema, f"{path}.{name}")
+    errors = (
+        payload_error(value[name], subschema, f"{path}.{name}")
         for name, subschema in properties.items()
         if name in value
     )
-    return next((subschema for subschema in problems if subschema is not None), None)
+    return next((error for error in errors if error is not None), None)
 
 
 def _as_list(value: Any) -> list[Any]:

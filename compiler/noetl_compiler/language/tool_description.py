@@ -48,11 +48,11 @@ HowOften: TypeAlias = Literal["exactly once", "at least once", "at most once"]
 class Guarantee(NamedTuple):
     """How often a call takes effect despite crashes. ``str()`` of it is a line for people."""
 
-    word: HowOften
+    how_often: HowOften
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.word}: {self.reason}"
+        return f"{self.how_often}: {self.reason}"
 
 
 class ToolField(msgspec.Struct, frozen=True):

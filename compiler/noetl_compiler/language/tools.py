@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import cast
 
+from noetl_compiler.language import keys
 from noetl_compiler.language.tool_description import Effect, FieldType, ToolDescription, ToolField, Tools
 from noetl_compiler.language.tool_fields import METHODS, SQL_COMMANDS, SQL_FIELDS, described_fields
 from noetl_compiler.language.tool_results import (
@@ -74,8 +75,8 @@ _ANY_SQL = _COMMANDS.replace(" ", "|")
 _COMMAND_TYPES = " ".join(f"{name}=text|list" for name in _COMMANDS.removesuffix(" script").split())
 _SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
 
-_GENERATED = "the kind is only for what NoETL's server generates"
-_LOGGED = "the event log is derived from what a run does; set a name, or store a row with postgres"
+_ONLY_GENERATED = "the kind is only for what NoETL's server generates"
+_ALREADY_LOGGED = "the event log is derived from what a run does; set a name, or store a row with postgres"
 
 
 def _kind(
@@ -120,7 +121,7 @@ def _kind(
     )
 
 
-def _of_platform(kind: str, summary: str, unsupported: str) -> tuple[str, ToolDescription]:
+def _platform_kind(kind: str, summary: str, unsupported: str) -> tuple[str, ToolDescription]:
     """Describe a kind of the NoETL platform, which accepts any fields and cannot run."""
     return kind, ToolDescription(summary, unsupported=unsupported)
 
@@ -333,36 +334,38 @@ _TABLE = (
         result=MEASUREMENT,
         effect="service",
     ),
-    _of_platform(
+    _platform_kind(
         "agent",
         "Asks an agent of the platform.",
         "agents are part of NoETL's server; call the API of the model with http, or another playbook with playbook",
     ),
-    _of_platform(
+    _platform_kind(
         "mcp", "Calls a tool of an MCP server.", "there is no client for MCP here; call the server's API with http"
     ),
-    _of_platform(
+    _platform_kind(
         "gateway",
         "Calls the platform's gateway.",
         "the gateway is part of NoETL's server; answer with the result of the run, or call an address with http",
     ),
-    _of_platform(
+    _platform_kind(
         "subscription",
         "Listens to a subscription of the platform.",
         "it needs a message broker whose client is not part of the worker; use nats, or a tool of your own",
     ),
-    _of_platform(
+    _platform_kind(
         "wasm", "Runs a WebAssembly module.", "the worker has no runtime of WebAssembly; use python or container"
     ),
-    _of_platform(
+    _platform_kind(
         "provider",
         "Calls a provider of the platform.",
         "providers are part of NoETL's server; call the service's API with http",
     ),
-    _of_platform("task_sequence", "Runs the tasks of a step.", f"{_GENERATED}; write the tasks of a step as a list"),
-    _of_platform("cursor_worker", "Claims the rows of a cursor.", f"{_GENERATED}; write a loop over a cursor"),
-    _of_platform("event", "Writes to the event log.", _LOGGED),
-    _of_platform("event_log", "Writes to the event log.", _LOGGED),
+    _platform_kind(
+        "task_sequence", "Runs the tasks of a step.", f"{_ONLY_GENERATED}; write the tasks of a step as a list"
+    ),
+    _platform_kind("cursor_worker", "Claims the rows of a cursor.", f"{_ONLY_GENERATED}; write a loop over a cursor"),
+    _platform_kind("event", "Writes to the event log.", _ALREADY_LOGGED),
+    _platform_kind("event_log", "Writes to the event log.", _ALREADY_LOGGED),
 )
 
 KINDS: Tools = MappingProxyType(dict(_TABLE))
@@ -393,20 +396,10 @@ RESERVED_KINDS = PSEUDO_KINDS | {
 RESERVED_FIELDS = frozenset(
     {
         *("kind", "type", "name", "label", "desc", "description", "spec", "policy", "timeout", "timeout_seconds"),
-        *(
-            "auth",
-            "credential",
-            "credentials",
-            "connection",
-            "input",
-            "args",
-            "with",
-            "guard",
-            "assert",
-            "eval",
-            "retry",
-        ),
-        *("set", "set_vars", "set_ctx", "set_iter", "sink", "save", "output", "output_select"),
+        *keys.AUTH,
+        *keys.INPUT,
+        *keys.SET,
+        *("guard", "assert", "eval", "retry", "set_ctx", "set_iter", "sink", "save", "output", "output_select"),
     }
 )
 """Keys of every call, so that no tool can have a field of that name."""

@@ -1,4 +1,4 @@
-"""The sources and targets of transfers."""
+"""The two sides of a transfer: its source and its target."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, cast
 __all__ = [
     "DEFAULT_CHUNK",
     "DIRECTIONS",
-    "ENDS",
-    "END_AUTH",
     "KIND_KEYS",
+    "SIDES",
+    "SIDE_AUTH_KEYS",
     "SNOWFLAKE_TRANSFER",
     "SOURCES",
     "TARGETS",
@@ -25,9 +25,9 @@ TRANSFER = "transfer"
 SNOWFLAKE_TRANSFER = "snowflake_transfer"
 TRANSFERS = frozenset({TRANSFER, SNOWFLAKE_TRANSFER})
 
-ENDS = ("source", "target")
-END_AUTH = ("auth", "credential")
-"""Keys that name the credential of a source or target."""
+SIDES = ("source", "target")
+SIDE_AUTH_KEYS = ("auth", "credential")
+"""Keys that name the credential of a source or target, in the order in which they are tried."""
 
 SOURCES = ("postgres", "duckdb", "snowflake", "http")
 TARGETS = SOURCES
@@ -44,11 +44,11 @@ DEFAULT_CHUNK = 1_000
 """Rows that are read and stored at a time."""
 
 
-def kind_of(end: object) -> str | None:
+def kind_of(side: object) -> str | None:
     """Return the kind of a source or target as written; None if there is none."""
-    if not isinstance(end, Mapping):
+    if not isinstance(side, Mapping):
         return None
-    fields = cast("Mapping[str, Any]", end)
+    fields = cast("Mapping[str, Any]", side)
     return next((str(fields[key]) for key in KIND_KEYS if fields.get(key)), None)
 
 

@@ -13,10 +13,10 @@ import msgspec
 
 __all__ = [
     "TIMEOUT",
-    "Below",
     "Choice",
     "Either",
     "ListOf",
+    "Nested",
     "Plain",
     "Range",
     "Suggested",
@@ -26,14 +26,14 @@ __all__ = [
 
 
 class Plain(Enum):
-    """A value without parts."""
+    """A type that needs no further declaration. Its value describes it in messages."""
 
     ANYTHING = "anything"
     TEXT = "a string"
     NAME = "a non-empty string"
     FLAG = "true or false"
     NUMBER = "a number"
-    INDEX = "the number of an item, from 0"
+    INTEGER = "an integer of 0 or more"
     AMOUNT = "a number, or a template that yields one"
     COUNT = "a number from 1, or a template that yields one"
     SECONDS = "a duration such as 30 or 30s, or a template that yields one"
@@ -49,9 +49,9 @@ class Choice(msgspec.Struct, frozen=True):
     words: Mapping[str, object]
 
 
-class Below(msgspec.Struct, frozen=True):
-    """A construct, or a named choice of several shapes. With ``marks``, only a mapping with one of these keys is such a
-    construct; anything else has no effect.
+class Nested(msgspec.Struct, frozen=True):
+    """A nested construct, or a shape with several forms (schema/shapes.py). With ``marks``, only a mapping with one of
+    these keys is such a construct; anything else has no effect.
     """
 
     construct: str
@@ -79,7 +79,7 @@ class Range(msgspec.Struct, frozen=True):
     whole: bool = False
 
     @property
-    def words(self) -> str:
+    def description(self) -> str:
         """The range, as messages describe it."""
         return f"{'an integer' if self.whole else 'a number'} from {self.least:g} to {self.most:g}"
 
@@ -91,9 +91,9 @@ class Suggested(msgspec.Struct, frozen=True):
     values: tuple[str, ...]
 
 
-ValueType: TypeAlias = Plain | Choice | Below | ListOf | Either | Range | Suggested
+ValueType: TypeAlias = Plain | Choice | Nested | ListOf | Either | Range | Suggested
 
-TIMEOUT = Either((Plain.SECONDS, Below("timeout")))
+TIMEOUT = Either((Plain.SECONDS, Nested("timeout")))
 """A timeout: one duration, or a mapping with one for each part."""
 
 

@@ -290,6 +290,6 @@ DIALECTS: Words[Dialect] = Words(
 )
 """The dialects of playbooks, oldest first, and when they were written."""
 
-_WHEREVER = "Wherever a worker is free."
-PROFILES: Words[str] = Words(*((name, name, _WHEREVER) for name in ("auto", "local", "distributed")))
+_ANY_WORKER = "Wherever a worker is free."
+PROFILES: Words[str] = Words(*((name, name, _ANY_WORKER) for name in ("auto", "local", "distributed")))
 """The values of ``profile``, where a playbook runs."""

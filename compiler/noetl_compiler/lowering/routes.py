@@ -16,7 +16,7 @@ from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import passed_expression, passed_target
 from noetl_compiler.syntax_queries import routes_of
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["RouteLowering", "passed_names", "routers_of"]
@@ -25,17 +25,17 @@ __all__ = ["RouteLowering", "passed_names", "routers_of"]
 class RouteLowering(msgspec.Struct, frozen=True):
     """Lowers the routes of one level of steps.
 
-    ``last`` is the step at which paths without ``next`` end. ``end`` is the end of the enclosing loop as the playbook
-    names it; inside the loop, ``last`` stands for it.
+    ``last_step`` is the step at which paths without ``next`` end. ``loop_end`` is the name that the playbook gives to
+    the end of the enclosing loop; inside the loop, routes to it lead to ``last_step``.
     """
 
-    last: str
-    end: str = ""
+    last_step: str
+    loop_end: str = ""
 
     def route(self, step: syntax.Step) -> Route:
         """Return the route of a step; without ``next`` it leads to the last step of its level."""
         if step.next is None:
-            return Route(arcs=(Arc(self.last, step.span),))
+            return Route(arcs=(Arc(self.last_step, step.span),))
         return self._lower_next(step, step.next)
 
     def item_route(self, step: syntax.Step) -> Route | None:
@@ -51,9 +51,9 @@ class RouteLowering(msgspec.Struct, frozen=True):
             for index, group in enumerate(next_.groups)
         )
         has_fallback = (
-            any(not group[0].is_conditional for group in next_.groups) or on_no_match != "end" or not self.end
+            any(not group[0].is_conditional for group in next_.groups) or on_no_match != "end" or not self.loop_end
         )
-        return Route("exclusive", on_no_match, choices if has_fallback else (*choices, Arc(self.last, step.span)))
+        return Route("exclusive", on_no_match, choices if has_fallback else (*choices, Arc(self.last_step, step.span)))
 
     def routers(self, step: syntax.Step) -> tuple[Step, ...]:
         """Return the steps to inject for choices with several targets."""
@@ -73,13 +73,13 @@ class RouteLowering(msgspec.Struct, frozen=True):
         """
         assignments = tuple(assign for arc in group for assign in (*arc.set, *_passed_args(arc)))
         first = group[0]
-        on = first.on or boundary(first.when)
+        on = first.on or default_on_status(first.when)
         return Arc(name, first.span, on, first.when, assignments)
 
     def _lower_arc(self, arc: syntax.Arc) -> Arc:
-        to = self.last if arc.to.text == self.end else arc.to.text
+        to = self.last_step if arc.to.text == self.loop_end else arc.to.text
         assignments = (*arc.set, *_passed_args(arc))
-        return Arc(to, arc.span, arc.on or boundary(arc.when), arc.when, assignments)
+        return Arc(to, arc.span, arc.on or default_on_status(arc.when), arc.when, assignments)
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:
@@ -114,15 +114,15 @@ def _unconditional(arc: syntax.Arc) -> syntax.Arc:
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
     """Return step -> the values of the names that arcs to it pass, each with the span where it is first passed."""
-    places: dict[str, dict[str, Span]] = {}
+    passed_spans: dict[str, dict[str, Span]] = {}
     for step in playbook.steps:
         for arc in routes_of(step):
             for key in mapping_of(arc.args):
-                places.setdefault(arc.to.text, {}).setdefault(key, arc.span)
-    return {name: _values_of_passed(name, keys) for name, keys in places.items()}
+                passed_spans.setdefault(arc.to.text, {}).setdefault(key, arc.span)
+    return {name: _values_of_passed(name, keys) for name, keys in passed_spans.items()}
 
 
-def _values_of_passed(name: str, places: dict[str, Span]) -> Value:
+def _values_of_passed(name: str, passed_spans: dict[str, Span]) -> Value:
     source = passed_expression(name)
-    data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in places}
-    return Value(data, {pointer("", key): span for key, span in places.items()})
+    data = {key: f"{{{{ {source}[{key!r}] | default(none) }}}}" for key in passed_spans}
+    return Value(data, {pointer("", key): span for key, span in passed_spans.items()})

@@ -7,10 +7,9 @@ from typing import cast
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Sink, Span, Value
+from noetl_compiler.language.credentials import NAME_KEYS
 
 __all__ = ["resolve_keychain_auth", "resolve_keychain_sinks"]
-
-_NAMES = ("credential", "key", "name")
 
 
 def resolve_keychain_auth(auth: Value | None, entries: frozenset[str], span: Span) -> Value | None:
@@ -22,7 +21,7 @@ def resolve_keychain_auth(auth: Value | None, entries: frozenset[str], span: Spa
 
 
 def resolve_keychain_sinks(sinks: tuple[Sink, ...], entries: frozenset[str]) -> tuple[Sink, ...]:
-    """Do the same for each sink."""
+    """Rewrite the ``auth`` of each sink in the same way."""
     if not entries:
         return sinks
     return tuple(replace(sink, auth=resolve_keychain_auth(sink.auth, entries, sink.span)) for sink in sinks)
@@ -33,5 +32,5 @@ def _entry_name(data: Json) -> str | None:
         return data
     fields = cast("dict[str, Json]", data) if isinstance(data, dict) else {}
     if fields.get("source") == "keychain":
-        return next((str(fields[key]) for key in _NAMES if isinstance(fields.get(key), str)), None)
+        return next((str(fields[key]) for key in NAME_KEYS if isinstance(fields.get(key), str)), None)
     return None

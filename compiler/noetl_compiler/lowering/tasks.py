@@ -42,8 +42,8 @@ def lower_tasks(
         (bind_read_names(task, caller_values, step, names), caller_values) for task, caller_values in resolved_tasks
     )
     return tuple(
-        _lower_task(*task_and_given, playbook.dialect, labels[:index], secrets)
-        for index, task_and_given in enumerate(bound_tasks)
+        _lower_task(*task_and_values, playbook.dialect, labels[:index], secrets)
+        for index, task_and_values in enumerate(bound_tasks)
     )
 
 
@@ -89,7 +89,7 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
 
 
 def _lower_task(
-    task: syntax.Task, caller_values: Value, dialect: Dialect, before: list[str], secrets: frozenset[str]
+    task: syntax.Task, caller_values: Value, dialect: Dialect, earlier_labels: list[str], secrets: frozenset[str]
 ) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
     config, auth = config_for_older_package(task)
@@ -103,7 +103,7 @@ def _lower_task(
         input=task.input,
         auth=resolve_keychain_auth(auth, secrets, task.span),
         timeout=task.timeout,
-        policy=_lower_policy(policy, before, dialect) if policy else None,
+        policy=_lower_policy(policy, earlier_labels, dialect) if policy else None,
         sinks=resolve_keychain_sinks(_sinks(task), secrets),
         set=task.set,
         idempotent=task.idempotent is not False,
@@ -122,14 +122,14 @@ def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
     return tuple(replace(sink, level="task") for sink in task.sinks)
 
 
-def _lower_policy(policy: syntax.Policy, before: list[str], dialect: Dialect) -> graph.Policy:
+def _lower_policy(policy: syntax.Policy, earlier_labels: list[str], dialect: Dialect) -> graph.Policy:
     unmatched: Unmatched = "continue" if dialect == "v10" else "fail"
-    rules = tuple(_lower_rule(rule, before) for rule in policy.rules)
+    rules = tuple(_lower_rule(rule, earlier_labels) for rule in policy.rules)
     return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit, policy.clause)
 
 
-def _lower_rule(rule: syntax.Rule, before: list[str]) -> graph.Rule:
+def _lower_rule(rule: syntax.Rule, earlier_labels: list[str]) -> graph.Rule:
     if rule.to is None:
         return rule.body
-    to = before[-1] if rule.to.text in PREVIOUS and before else rule.to.text
+    to = earlier_labels[-1] if rule.to.text in PREVIOUS and earlier_labels else rule.to.text
     return msgspec.structs.replace(rule.body, to=to)

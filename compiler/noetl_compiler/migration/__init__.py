@@ -6,7 +6,7 @@ express is written with the extension keys of dev/extensions.md, which the v10 f
 The steps of a migration:
 
 1. The playbook is parsed, as for compiling.
-2. ``document.emit_document`` converts the tree to YAML nodes, each with its place in the original text
+2. ``document.emit_document`` converts the tree to YAML nodes, each with its span in the original text
    (``source_lookup``), and notes the extensions that it uses.
 3. If the playbook has the form of v10, keys that the tree does not contain are restored (``preserve_style``).
 4. If the new document equals the original one, the text is unchanged, byte for byte.
@@ -28,7 +28,7 @@ from noetl_compiler.dialects.detect import detect
 from noetl_compiler.graph import Json
 from noetl_compiler.migration.context import MigrationContext, Note
 from noetl_compiler.migration.document import emit_document
-from noetl_compiler.migration.graph_diff import first_difference, without_places
+from noetl_compiler.migration.graph_diff import first_difference, without_spans
 from noetl_compiler.migration.layout import with_comments
 from noetl_compiler.migration.notes import migration_notes
 from noetl_compiler.migration.preserve_style import preserve_style
@@ -40,7 +40,7 @@ from noetl_compiler.reader import read
 from noetl_compiler.report import Report
 from noetl_compiler.source import SourceFile
 
-__all__ = ["Migration", "Note", "migrate", "migrate_parsed", "without_places"]
+__all__ = ["Migration", "Note", "migrate", "migrate_parsed", "without_spans"]
 
 _CRLF = re.compile(r"[^\r\n]*\r\n")
 
@@ -64,7 +64,7 @@ class Migration(msgspec.Struct, frozen=True):
         return self.compilation.source
 
     @property
-    def changes(self) -> bool:
+    def is_changed(self) -> bool:
         """Whether the text changes, because it is not canonical."""
         return self.text not in (None, self.source.text)
 
@@ -113,12 +113,12 @@ def _sorted_json(data: Json) -> str:
 
 def _text(document: MappingNode, root: MappingNode, source: SourceFile) -> str:
     text = write(document, source, root)
-    written_root, _ = read(SourceFile(source.file, text))
-    text = with_comments(text, document, written_root, source) if written_root else text
+    new_root, _ = read(SourceFile(source.file, text))
+    text = with_comments(text, document, new_root, source) if new_root else text
     return text.replace("\n", "\r\n") if _CRLF.match(source.text) else text
 
 
 def _defect(before: Result, after: Result) -> str:
     if before.graph and after.graph:
-        return first_difference(without_places(before.graph), without_places(after.graph))
+        return first_difference(without_spans(before.graph), without_spans(after.graph))
     return next((diagnostic.message for diagnostic in after.diagnostics if diagnostic.severity is Severity.ERROR), "")

@@ -27,14 +27,14 @@ _BLANK_LINE = re.compile(rf"{_BREAK}[ \t]*{_BREAK}[ \t]*\Z")
 class Comment(msgspec.Struct, frozen=True):
     """A comment. ``text`` includes its ``#``.
 
-    ``trailing``: the comment follows something on its line. ``apart``: it follows a blank line.
+    ``is_trailing``: the comment follows something on its line.
     """
 
     text: str
     offset: int
     line: int
-    trailing: bool
-    apart: bool
+    is_trailing: bool
+    follows_blank_line: bool
 
 
 def comments_of(source: SourceFile) -> tuple[Comment, ...]:
@@ -64,6 +64,6 @@ def _comment(source: SourceFile, start: int, end: int) -> Comment:
         source.text[start:end].rstrip(),
         start,
         line,
-        trailing=bool(source.line(line)[: col - 1].strip()),
-        apart=_BLANK_LINE.search(before, max(0, start - 200)) is not None,
+        is_trailing=bool(source.line(line)[: col - 1].strip()),
+        follows_blank_line=_BLANK_LINE.search(before, max(0, start - 200)) is not None,
     )

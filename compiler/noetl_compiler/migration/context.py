@@ -7,7 +7,7 @@ import msgspec
 from noetl_compiler.graph import Span
 from noetl_compiler.language.construct import Extension
 from noetl_compiler.migration.extensions import extension_note
-from noetl_compiler.migration.source_lookup import NOWHERE, Entry, SourceLookup
+from noetl_compiler.migration.source_lookup import NO_SPAN, Entry, SourceLookup
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.syntax import Playbook
 
@@ -15,17 +15,14 @@ __all__ = ["MigrationContext", "Note", "mapping", "unless_empty"]
 
 
 class Note(msgspec.Struct, frozen=True, order=True):
-    """A message to the user about a migration, with its place in the original text."""
+    """A message to the user about a migration, with its span in the original text."""
 
     span: Span
     message: str
 
 
 class MigrationContext(msgspec.Struct, frozen=True):
-    """The playbook that is migrated, the nodes of its text, and the notes so far.
-
-    ``notes`` grows while the playbook is emitted.
-    """
+    """The playbook that is migrated, the nodes of its text, and the notes so far."""
 
     playbook: Playbook
     origins: SourceLookup
@@ -36,7 +33,7 @@ class MigrationContext(msgspec.Struct, frozen=True):
         self.notes.append(Note(span, extension_note(extension, self.playbook.dialect)))
 
 
-def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NOWHERE) -> MappingNode:
+def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NO_SPAN) -> MappingNode:
     """Return a mapping of the entries that have a value; ``span`` is that of the original mapping."""
     present: tuple[Entry, ...] = tuple((key, node) for key, node in entries if node is not None)
     return MappingNode(present, span)

@@ -12,8 +12,8 @@ from noetl_compiler.language.constructs.playbook import (
 from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import DIALECT
-from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
-from noetl_compiler.migration.steps import emit_failure, emit_on_failure, emit_step
+from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping, scalar
+from noetl_compiler.migration.steps import emit_branch_failure, emit_on_failure, emit_step
 from noetl_compiler.migration.tasks import emit_workbook
 from noetl_compiler.migration.values import emit_names
 from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode
@@ -29,60 +29,60 @@ def emit_document(context: MigrationContext) -> MappingNode:
     root, playbook = context.origins.root, context.playbook
     steps = tuple(emit_step(context, step) for step in playbook.steps)
     entries = Entries(context, PLAYBOOK, root, root.span)
-    entries.node("apiVersion", root.scalar(_version(root), "apiVersion", "api_version"), at=root.span)
+    entries.node("apiVersion", root.scalar(_version(root), "apiVersion", "api_version"), key_span=root.span)
     entries.node("kind", root.scalar("Playbook", "kind"))
     entries.node("metadata", _metadata(root))
     entries.node("executor", _executor(context, root))
     entries.node("workload", emit_names(root, playbook.workload, "workload"))
     entries.verbatim(root)
     entries.node("workbook", emit_workbook(context))
-    entries.node("workflow", SequenceNode(steps, NOWHERE))
+    entries.node("workflow", SequenceNode(steps, NO_SPAN))
     return entries.mapping()
 
 
-def _version(root: Region) -> str:
+def _version(root: SourceMapping) -> str:
     version = root.text("apiVersion", "api_version")
     return version if version in V10_API_VERSIONS else V10_API_VERSIONS[0]
 
 
-def _metadata(root: Region) -> MappingNode:
+def _metadata(root: SourceMapping) -> MappingNode:
     metadata = root.entry("metadata")
     original_entries = metadata[1].entries if metadata and isinstance(metadata[1], MappingNode) else ()
-    own_names = {key.text for key, item in original_entries if isinstance(item, ScalarNode) and item.text}
+    metadata_names = {key.text for key, item in original_entries if isinstance(item, ScalarNode) and item.text}
     outer = [
         root.entry(key)
         for key in _IDENTITY_KEYS
-        if key not in own_names and not (key == "desc" and "description" in own_names)
+        if key not in metadata_names and not (key == "desc" and "description" in metadata_names)
     ]
     outer_entries = {entry[0].text: entry for entry in outer if entry}
     remaining_entries = (entry for entry in original_entries if entry[0].text not in outer_entries)
     return MappingNode(
-        (*remaining_entries, *outer_entries.values()), NOWHERE if outer_entries else root.mapping_span("metadata")
+        (*remaining_entries, *outer_entries.values()), NO_SPAN if outer_entries else root.mapping_span("metadata")
     )
 
 
-def _executor(context: MigrationContext, root: Region) -> MappingNode | None:
+def _executor(context: MigrationContext, root: SourceMapping) -> MappingNode | None:
     executor = root.entry("executor")
-    region = Region(executor[1]) if executor and isinstance(executor[1], MappingNode) else None
+    origin = SourceMapping(executor[1]) if executor and isinstance(executor[1], MappingNode) else None
     entries = Entries(context, EXECUTOR, root, root.span)
-    if region is not None:
-        entries.verbatim(region)
-    entries.node("spec", unless_empty(_executor_spec(context, region or root)))
+    if origin is not None:
+        entries.verbatim(origin)
+    entries.node("spec", unless_empty(_executor_spec(context, origin or root)))
     return unless_empty(entries.mapping())
 
 
-def _executor_spec(context: MigrationContext, region: Region) -> MappingNode:
+def _executor_spec(context: MigrationContext, origin: SourceMapping) -> MappingNode:
     playbook = context.playbook
     if playbook.dialect != "v10":
-        context.extend(DIALECT, region.span)
-    policy = Entries(context, EXECUTOR_POLICY, region, region.span)
-    policy.node("failure", emit_failure(context, region, playbook.failure), at=NOWHERE)
-    entries = Entries(context, EXECUTOR_SPEC, region, region.span)
+        context.extend(DIALECT, origin.span)
+    policy = Entries(context, EXECUTOR_POLICY, origin, origin.span)
+    policy.node("failure", emit_branch_failure(context, origin, playbook.branch_failure), key_span=NO_SPAN)
+    entries = Entries(context, EXECUTOR_SPEC, origin, origin.span)
     entries.node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
     entries.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)
     entries.plain("no_next_is_error", playbook.no_next_is_error)
     entries.timeout(playbook.timeout)
-    entries.node("on_failure", emit_on_failure(context, region, playbook.on_failure))
+    entries.node("on_failure", emit_on_failure(context, origin, playbook.on_failure))
     entries.node("policy", unless_empty(policy.mapping()))
     entries.plain("dialect", playbook.dialect)
     return entries.mapping()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from noetl_compiler.graph import Json, Span, Timeout, Value
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.migration.context import MigrationContext
-from noetl_compiler.migration.source_lookup import NOWHERE, Entry, Region, scalar
+from noetl_compiler.migration.source_lookup import NO_SPAN, Entry, SourceMapping, scalar
 from noetl_compiler.migration.values import emit_duration, emit_timeout, emit_value
 from noetl_compiler.nodes import MappingNode, Node
 
@@ -15,60 +15,66 @@ __all__ = ["Entries"]
 
 
 class Entries:
-    """The entries of a construct. ``region`` is its original mapping, ``of`` the place of notes about it.
+    """The entries of a construct. ``origin`` is its original mapping, ``note_span`` the span of notes about it.
 
-    An entry gets the place of its key in the original text, where the key may have any of the names in the table, or a
-    name of another dialect (``foreign``). ``at`` is the place of an entry without an original key. Missing values are
-    omitted.
+    An entry gets the span of its key in the original text, where the key may have any of the names in the table, or a
+    name of another dialect (``foreign``); ``key_span`` overrides it. Missing values are omitted.
     """
 
-    def __init__(self, context: MigrationContext, construct: Construct, region: Region, of: Span) -> None:
+    def __init__(self, context: MigrationContext, construct: Construct, origin: SourceMapping, note_span: Span) -> None:
         self._context = context
         self._construct = construct
-        self._region = region
-        self._of = of
+        self._origin = origin
+        self._note_span = note_span
         self._entries: list[Entry] = []
 
     def node(
-        self, name: str, node: Node | None, *foreign: str, at: Span | None = None, of: Iterable[Span] | None = None
+        self,
+        name: str,
+        node: Node | None,
+        *foreign: str,
+        key_span: Span | None = None,
+        note_spans: Iterable[Span] | None = None,
     ) -> None:
-        """Add an entry with this node as its value. ``of``: the spans of notes, by default that of the construct."""
+        """Add an entry with this node as its value. ``note_spans``: by default, the span of the construct."""
         if node is None:
             return
         key = self._construct.by_name[name]
-        self._entries.append((self._region.key(*key.names, *foreign) if at is None else scalar(name, at), node))
+        self._entries.append(
+            (self._origin.key(*key.names, *foreign) if key_span is None else scalar(name, key_span), node)
+        )
         if key.extension is not None:
-            for span in (self._of,) if of is None else of:
+            for span in (self._note_span,) if note_spans is None else note_spans:
                 self._context.extend(key.extension, span)
 
     def value(self, name: str, value: Value | None, *foreign: str) -> None:
         """Add a value, in its original style."""
         names = (*self._construct.by_name[name].names, *foreign)
-        self.node(name, emit_value(self._region, value, *names), *foreign)
+        self.node(name, emit_value(self._origin, value, *names), *foreign)
 
     def duration(self, name: str, value: Value | None, *foreign: str) -> None:
         """Add a duration, in its original style."""
         names = (*self._construct.by_name[name].names, *foreign)
-        self.node(name, emit_duration(self._region, value, *names), *foreign)
+        self.node(name, emit_duration(self._origin, value, *names), *foreign)
 
     def timeout(self, limit: Timeout | None) -> None:
         """Add the timeout of the construct."""
-        self.node("timeout", emit_timeout(self._region, limit))
+        self.node("timeout", emit_timeout(self._origin, limit))
 
-    def plain(self, name: str, value: Json, *foreign: str, at: Span | None = None) -> None:
+    def plain(self, name: str, value: Json, *foreign: str, key_span: Span | None = None) -> None:
         """Add a word, a boolean or a number, unless it is None or the default."""
         default = self._construct.by_name[name].default
         if value is not None and (default is None or value != default):
-            self.node(name, scalar(value), *foreign, at=at)
+            self.node(name, scalar(value), *foreign, key_span=key_span)
 
-    def verbatim(self, original: Region) -> None:
+    def verbatim(self, original: SourceMapping) -> None:
         """Add the original entries of keys that the syntax tree does not contain."""
         for key in self._construct.keys:
             entry = original.entry(key.name) if key.verbatim else None
             if entry is not None:
-                self.node(key.name, entry[1], at=entry[0].span)
+                self.node(key.name, entry[1], key_span=entry[0].span)
 
-    def mapping(self, span: Span = NOWHERE) -> MappingNode:
+    def mapping(self, span: Span = NO_SPAN) -> MappingNode:
         """Return a mapping of the entries so far, in canonical order; ``span`` is that of the original mapping."""
         position = self._construct.position
         return MappingNode(tuple(sorted(self._entries, key=lambda entry: position[entry[0].text])), span)

@@ -1,9 +1,9 @@
 """Adds the comments of the original text, and blank lines between sections, to the migrated text.
 
-The migrated text is parsed again, which gives the new line of every node; the nodes that were written have their places
-in the original text. Walking both trees in parallel maps original places to new lines. A comment on a line of its own
-is inserted before the next place that still exists. A trailing comment is appended to the new line, or inserted before
-it if the line is the header of a block scalar. Blank lines before a place are kept.
+The migrated text is parsed again, which gives the new line of every node; the emitted nodes have their spans in the
+original text. Walking both trees in parallel maps original positions to new lines. A comment on a line of its own is
+inserted before the next position that still exists. A trailing comment is appended to the new line, or inserted before
+it if the line is the header of a block scalar. Blank lines before a position are kept.
 """
 
 from __future__ import annotations
@@ -15,100 +15,108 @@ from collections.abc import Iterator
 import msgspec
 
 from noetl_compiler.migration.comments import Comment, comments_of
-from noetl_compiler.migration.source_lookup import NOWHERE
+from noetl_compiler.migration.source_lookup import NO_SPAN
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.source import SourceFile, Span
 
 __all__ = ["with_comments"]
 
 
-class _MovedPlace(msgspec.Struct, frozen=True, order=True):
-    """A place in the original text, by offset and line, and the index of its new line.
+class _MovedPosition(msgspec.Struct, frozen=True, order=True):
+    """The position of a node in the original text, by offset and line, and the index of its new line.
 
-    ``apart``: it followed a blank line, and is the first on its line in both texts.
+    ``follows_blank_line``: it does so in the original, and begins its line in both texts.
     """
 
     offset: int
     line: int
-    to: int
-    apart: bool
+    new_line_index: int
+    follows_blank_line: bool
 
 
 class _Margin(msgspec.Struct):
     """The comments before each line and at its end."""
 
     before: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
-    behind: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
+    at_end: dict[int, list[Comment]] = msgspec.field(default_factory=lambda: defaultdict[int, list[Comment]](list))
 
 
-def with_comments(text: str, document: MappingNode, written_root: Node, source: SourceFile) -> str:
+def with_comments(text: str, document: MappingNode, new_root: Node, source: SourceFile) -> str:
     """Return ``text`` with the comments of ``source``.
 
-    ``text`` was written from ``document``; ``written_root`` is the root of ``text`` parsed again.
+    ``text`` was written from ``document``; ``new_root`` is the root of ``text`` parsed again.
     """
     lines = text.removesuffix("\n").split("\n")
-    moved_places = sorted(_moved_places(document, written_root, source, SourceFile("", text)))
-    margin = _place_comments(comments_of(source), moved_places, _block_headers(written_root), len(lines))
-    sections = _sections(written_root) | {
-        place.to for place in moved_places if place.apart and not lines[place.to - 1].endswith(":")
+    moved_positions = sorted(_moved_positions(document, new_root, source, SourceFile("", text)))
+    margin = _assign_comments(comments_of(source), moved_positions, _block_headers(new_root), len(lines))
+    sections = _sections(new_root) | {
+        position.new_line_index
+        for position in moved_positions
+        if position.follows_blank_line and not lines[position.new_line_index - 1].endswith(":")
     }
     result: list[str] = []
     for number, line in enumerate((*lines, "")):
         indent = line[: len(line) - len(line.lstrip())]
-        _add_blank_line(result, number in sections)
+        if number in sections:
+            _add_blank_line(result)
         for comment in margin.before[number]:
-            _add_blank_line(result, comment.apart)
+            if comment.follows_blank_line:
+                _add_blank_line(result)
             result.append(indent + comment.text)
-        result.append("  ".join((line, *(comment.text for comment in margin.behind[number]))))
+        result.append("  ".join((line, *(comment.text for comment in margin.at_end[number]))))
     return "\n".join(result)
 
 
-def _add_blank_line(result: list[str], apart: bool) -> None:
-    """Add a blank line if ``apart``, but never a second one, which would become part of a block scalar before it."""
-    if apart and result and result[-1]:
+def _add_blank_line(result: list[str]) -> None:
+    """Add a blank line, but never a second one, which would become part of a block scalar before it."""
+    if result and result[-1]:
         result.append("")
 
 
-def _place_comments(
-    comments: tuple[Comment, ...], moved_places: list[_MovedPlace], headers: set[int], end: int
+def _assign_comments(
+    comments: tuple[Comment, ...], moved_positions: list[_MovedPosition], headers: set[int], end: int
 ) -> _Margin:
     margin = _Margin()
     for comment in comments:
-        place_before = _place_before_comment(comment, moved_places) if comment.trailing else None
-        if place_before is not None and place_before.to not in headers:
-            margin.behind[place_before.to].append(comment)
+        position_before = _position_before_comment(comment, moved_positions) if comment.is_trailing else None
+        if position_before is not None and position_before.new_line_index not in headers:
+            margin.at_end[position_before.new_line_index].append(comment)
         else:
-            margin.before[place_before.to if place_before else _next_line(comment, moved_places, end)].append(comment)
+            margin.before[
+                position_before.new_line_index if position_before else _next_line(comment, moved_positions, end)
+            ].append(comment)
     return margin
 
 
-def _next_line(comment: Comment, moved_places: list[_MovedPlace], end: int) -> int:
-    index = bisect.bisect_left(moved_places, comment.offset, key=lambda place: place.offset)
-    return moved_places[index].to if index < len(moved_places) else end
+def _next_line(comment: Comment, moved_positions: list[_MovedPosition], end: int) -> int:
+    index = bisect.bisect_left(moved_positions, comment.offset, key=lambda position: position.offset)
+    return moved_positions[index].new_line_index if index < len(moved_positions) else end
 
 
-def _place_before_comment(comment: Comment, moved_places: list[_MovedPlace]) -> _MovedPlace | None:
-    """Return the last place before the comment on its line."""
-    index = bisect.bisect_left(moved_places, comment.offset, key=lambda place: place.offset)
-    if not index or moved_places[index - 1].line != comment.line:
+def _position_before_comment(comment: Comment, moved_positions: list[_MovedPosition]) -> _MovedPosition | None:
+    """Return the last position before the comment on its line; if several nodes begin there, that of the first."""
+    index = bisect.bisect_left(moved_positions, comment.offset, key=lambda position: position.offset)
+    if not index or moved_positions[index - 1].line != comment.line:
         return None
-    return moved_places[
-        bisect.bisect_left(moved_places, moved_places[index - 1].offset, key=lambda place: place.offset)
+    return moved_positions[
+        bisect.bisect_left(moved_positions, moved_positions[index - 1].offset, key=lambda position: position.offset)
     ]
 
 
-def _moved_places(node: Node, written_node: Node, source: SourceFile, result: SourceFile) -> Iterator[_MovedPlace]:
-    if node.span != NOWHERE:
+def _moved_positions(node: Node, new_node: Node, source: SourceFile, result: SourceFile) -> Iterator[_MovedPosition]:
+    if node.span != NO_SPAN:
         line, col = node.span.line, node.span.col
         after_blank = line > 1 and not source.line(line - 1).strip()
-        apart = after_blank and _is_first_on_line(source, node.span) and _is_first_on_line(result, written_node.span)
-        yield _MovedPlace(source.offset(line, col), line, written_node.span.line - 1, apart)
-    for child, written_child in zip(_children(node), _children(written_node), strict=True):
-        yield from _moved_places(child, written_child, source, result)
+        follows_blank_line = (
+            after_blank and _is_first_on_line(source, node.span) and _is_first_on_line(result, new_node.span)
+        )
+        yield _MovedPosition(source.offset(line, col), line, new_node.span.line - 1, follows_blank_line)
+    for child, new_child in zip(_children(node), _children(new_node), strict=True):
+        yield from _moved_positions(child, new_child, source, result)
 
 
 def _is_first_on_line(source: SourceFile, span: Span) -> bool:
-    """Whether the place is the first on its line, apart from dashes."""
+    """Whether a span begins its line, apart from dashes."""
     return not source.line(span.line)[: span.col - 1].strip(" -")
 
 

@@ -9,7 +9,7 @@ from noetl_compiler.language.constructs.loops import CURSOR, FRAME, LOOP, LOOP_F
 from noetl_compiler.migration.context import MigrationContext, mapping, unless_empty
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.routes import emit_next
-from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
+from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping, scalar
 from noetl_compiler.migration.values import emit_condition, emit_value
 from noetl_compiler.nodes import MappingNode, Node
 from noetl_compiler.syntax import Loop
@@ -19,61 +19,61 @@ __all__ = ["emit_loop"]
 _FRAME = "frame"
 
 
-def emit_loop(context: MigrationContext, step: Region, loop: Loop) -> MappingNode:
+def emit_loop(context: MigrationContext, step: SourceMapping, loop: Loop) -> MappingNode:
     """Return the loop of a step."""
-    body, region = loop.body, context.origins.region(loop.body.span, step)
-    entries = Entries(context, LOOP, region, body.span)
+    body, origin = loop.body, context.origins.mapping_at(loop.body.span, step)
+    entries = Entries(context, LOOP, origin, body.span)
     entries.value("in", body.collection)
-    entries.node("cursor", _cursor(context, region, body.cursor) if body.cursor else None)
+    entries.node("cursor", _cursor(context, origin, body.cursor) if body.cursor else None)
     entries.node("iterator", scalar(loop.element.text, loop.element.span))
     entries.node("where", emit_condition(body.where))
     entries.node("order_by", emit_condition(body.order_by))
     entries.value("limit", body.limit)
-    entries.node("spec", _spec(context, region, body))
-    entries.node("next", emit_next(context, region, loop.next) if loop.next else None)
+    entries.node("spec", _spec(context, origin, body))
+    entries.node("next", emit_next(context, origin, loop.next) if loop.next else None)
     return entries.mapping()
 
 
-def _cursor(context: MigrationContext, around: Region, cursor: Cursor) -> MappingNode:
+def _cursor(context: MigrationContext, outer: SourceMapping, cursor: Cursor) -> MappingNode:
     """Return the cursor of a loop. Its configuration keeps the original order."""
-    config_entries = [entry for entry in around.entries(cursor.config) if entry[0].text != _FRAME]
+    config_entries = [entry for entry in outer.entries(cursor.config) if entry[0].text != _FRAME]
     for extension in (CURSOR.by_name[key.text].extension for key, _ in config_entries):
         if extension is not None:
             context.extend(extension, cursor.span)
     return mapping(
-        (scalar("kind", cursor.span), around.scalar(cursor.kind, "kind")),
-        (around.key("auth", "credential"), emit_value(around, cursor.auth, "auth", "credential")),
+        (scalar("kind", cursor.span), outer.scalar(cursor.kind, "kind")),
+        (outer.key("auth", "credential"), emit_value(outer, cursor.auth, "auth", "credential")),
         *config_entries,
     )
 
 
-def _spec(context: MigrationContext, region: Region, body: graph.Loop) -> MappingNode:
+def _spec(context: MigrationContext, origin: SourceMapping, body: graph.Loop) -> MappingNode:
     mode = "cursor" if body.cursor and body.mode == "parallel" else body.mode
-    entries = Entries(context, LOOP_SPEC, region, body.span)
-    entries.node("mode", region.scalar(mode, "mode"))
+    entries = Entries(context, LOOP_SPEC, origin, body.span)
+    entries.node("mode", origin.scalar(mode, "mode"))
     entries.value("max_in_flight", body.max_in_flight)
     entries.value("chunk_size", body.chunk_size)
-    entries.node(_FRAME, _frame(context, region, body.frame) if body.frame else _cursor_frame(region, body.cursor))
+    entries.node(_FRAME, _frame(context, origin, body.frame) if body.frame else _cursor_frame(origin, body.cursor))
     entries.plain("on_error", body.on_error)
-    entries.node("policy", _policy(context, region, body))
-    return entries.mapping(region.mapping_span("spec"))
+    entries.node("policy", _policy(context, origin, body))
+    return entries.mapping(origin.mapping_span("spec"))
 
 
-def _policy(context: MigrationContext, region: Region, body: graph.Loop) -> MappingNode | None:
-    failure = Entries(context, LOOP_FAILURE, region, body.span)
-    failure.plain("mode", body.failure, at=NOWHERE)
-    entries = Entries(context, LOOP_POLICY, region, body.span)
-    entries.node("failure", unless_empty(failure.mapping()), at=NOWHERE)
+def _policy(context: MigrationContext, origin: SourceMapping, body: graph.Loop) -> MappingNode | None:
+    failure = Entries(context, LOOP_FAILURE, origin, body.span)
+    failure.plain("mode", body.failure, key_span=NO_SPAN)
+    entries = Entries(context, LOOP_POLICY, origin, body.span)
+    entries.node("failure", unless_empty(failure.mapping()), key_span=NO_SPAN)
     return unless_empty(entries.mapping())
 
 
-def _frame(context: MigrationContext, region: Region, frame: graph.Frame) -> MappingNode:
-    entries = Entries(context, FRAME, context.origins.region(frame.span, region), frame.span)
+def _frame(context: MigrationContext, origin: SourceMapping, frame: graph.Frame) -> MappingNode:
+    entries = Entries(context, FRAME, context.origins.mapping_at(frame.span, origin), frame.span)
     for name in defaults.FRAME:
         entries.value(name, getattr(frame, name))
     return entries.mapping(frame.span)
 
 
-def _cursor_frame(region: Region, cursor: Cursor | None) -> Node | None:
-    config_entries = region.entries(cursor.config) if cursor else []
+def _cursor_frame(origin: SourceMapping, cursor: Cursor | None) -> Node | None:
+    config_entries = origin.entries(cursor.config) if cursor else []
     return next((node for key, node in config_entries if key.text == _FRAME), None)

@@ -33,25 +33,27 @@ _SUCCESSORS = MappingProxyType(
 )
 """Names of older dialects in templates, and their names in v10. Both work at run time."""
 
-_LONGEST = 120
+_MAX_EXCERPT_CHARS = 120
 _QUOTED = re.compile('"[^"]*"')
 
 
 def migration_notes(
-    parsed: ParsedPlaybook, root: MappingNode, document: MappingNode, after: Collection[Diagnostic]
+    parsed: ParsedPlaybook, root: MappingNode, document: MappingNode, new_diagnostics: Collection[Diagnostic]
 ) -> Iterator[Note]:
-    """Yield the notes about a migrated playbook. ``document`` is the result, ``after`` its diagnostics."""
-    yield from _notes_without_cause(parsed.diagnostics, after)
+    """Yield the notes about a migrated playbook: ``document``, with ``new_diagnostics``."""
+    yield from _resolved_diagnostics(parsed.diagnostics, new_diagnostics)
     yield from _changed_templates(root, document)
     yield from _expanded_anchors(root)
     if parsed.playbook is not None:
-        yield from _older_names(root, _own_names(parsed.playbook))
+        yield from _older_names(root, _defined_names(parsed.playbook))
 
 
-def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagnostic]) -> Iterator[Note]:
+def _resolved_diagnostics(
+    old_diagnostics: Collection[Diagnostic], new_diagnostics: Collection[Diagnostic]
+) -> Iterator[Note]:
     """Yield a note for each diagnostic of the original that the result does not have."""
-    remaining = Counter(map(_content, after))
-    for diagnostic in before:
+    remaining = Counter(map(_content, new_diagnostics))
+    for diagnostic in old_diagnostics:
         remaining[_content(diagnostic)] -= 1
         if remaining[_content(diagnostic)] < 0:
             yield Note(
@@ -61,7 +63,7 @@ def _notes_without_cause(before: Collection[Diagnostic], after: Collection[Diagn
 
 
 def _content(diagnostic: Diagnostic) -> tuple[Code | str, ...]:
-    """Return the code and the quoted names of a diagnostic, without its place, which the migration may change."""
+    """Return the code and the quoted names of a diagnostic, without its span, which the migration may change."""
     return (diagnostic.code, *_QUOTED.findall(diagnostic.message))
 
 
@@ -75,21 +77,21 @@ def _changed_templates(root: MappingNode, document: MappingNode) -> Iterator[Not
     for node in _walk(document):
         if not isinstance(node, ScalarNode) or id(node) in keys or node.span not in originals:
             continue
-        before, after = (" ".join(text.split()) for text in (originals[node.span], node.text))
-        if before != after:
+        old_text, new_text = (" ".join(text.split()) for text in (originals[node.span], node.text))
+        if old_text != new_text:
             position = next(
-                (index for index, pair in enumerate(zip(before, after, strict=False)) if len({*pair}) > 1), 0
+                (index for index, pair in enumerate(zip(old_text, new_text, strict=False)) if len({*pair}) > 1), 0
             )
-            yield Note(node.span, f'"{_excerpt(position, before)}" is written as "{_excerpt(position, after)}"')
+            yield Note(node.span, f'"{_excerpt(position, old_text)}" is written as "{_excerpt(position, new_text)}"')
 
 
 def _excerpt(position: int, text: str) -> str:
-    """Return the text at a place, shortened around it."""
-    if len(text) <= _LONGEST:
+    """Return the text around a position, truncated at both ends."""
+    if len(text) <= _MAX_EXCERPT_CHARS:
         return text
-    first = max(0, position - _LONGEST // 2)
-    excerpt = text[first : first + _LONGEST]
-    return f"{'...' * (first > 0)}{excerpt}{'...' * (first + _LONGEST < len(text))}"
+    first = max(0, position - _MAX_EXCERPT_CHARS // 2)
+    excerpt = text[first : first + _MAX_EXCERPT_CHARS]
+    return f"{'...' * (first > 0)}{excerpt}{'...' * (first + _MAX_EXCERPT_CHARS < len(text))}"
 
 
 def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
@@ -102,7 +104,7 @@ def _expanded_anchors(root: MappingNode) -> Iterator[Note]:
         visited_ids.add(id(node))
 
 
-def _own_names(playbook: Playbook) -> set[str]:
+def _defined_names(playbook: Playbook) -> set[str]:
     """Return the names that the playbook defines: of steps, inputs, arguments and defaults."""
     bound_values = [playbook.workload]
     for step in playbook.steps:
@@ -110,14 +112,14 @@ def _own_names(playbook: Playbook) -> set[str]:
     return {name for value in bound_values for name in mapping_of(value)} | {step.name.text for step in playbook.steps}
 
 
-def _older_names(root: MappingNode, own_names: set[str]) -> Iterator[Note]:
-    places: dict[str, list[Span]] = defaultdict(list)
+def _older_names(root: MappingNode, defined_names: set[str]) -> Iterator[Note]:
+    spans_by_name: dict[str, list[Span]] = defaultdict(list)
     for node in _walk(root):
         if isinstance(node, ScalarNode) and (span := node.template_span):
-            for name in {path.partition(".")[0] for path in examine(node.text).reads} - own_names:
-                places[name].append(span)
+            for name in {path.partition(".")[0] for path in examine(node.text).reads} - defined_names:
+                spans_by_name[name].append(span)
     for name, successor in _SUCCESSORS.items():
-        if spans := places.get(name):
+        if spans := spans_by_name.get(name):
             count = f"{len(spans)} templates use" if len(spans) > 1 else "a template uses"
             yield Note(min(spans), f'{count} the older name "{name}", which is "{successor}" in v10')
 

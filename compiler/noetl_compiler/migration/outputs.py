@@ -6,19 +6,19 @@ from noetl_compiler.graph import Output, Select
 from noetl_compiler.language.constructs.results import OUTPUT_CONSTRUCT, PART
 from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.entries import Entries
-from noetl_compiler.migration.source_lookup import NOWHERE, Region
+from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping
 from noetl_compiler.nodes import MappingNode, SequenceNode
 
 __all__ = ["emit_output"]
 
 
-def emit_output(context: MigrationContext, task: Region, output: Output | None) -> MappingNode | None:
+def emit_output(context: MigrationContext, task: SourceMapping, output: Output | None) -> MappingNode | None:
     """Return ``output``: the named parts of a result, and where it is stored."""
     if output is None:
         return None
-    region = context.origins.region(output.span, task)
-    select = SequenceNode(tuple(_part(context, region, part) for part in output.select), NOWHERE)
-    entries = Entries(context, OUTPUT_CONSTRUCT, region, output.span)
+    origin = context.origins.mapping_at(output.span, task)
+    select = SequenceNode(tuple(_part(context, origin, part) for part in output.select), NO_SPAN)
+    entries = Entries(context, OUTPUT_CONSTRUCT, origin, output.span)
     entries.value("store", output.store if output.store.data else None)
     entries.value("inline_max_bytes", output.inline_max_bytes)
     entries.value("preview_max_bytes", output.preview_max_bytes)
@@ -26,8 +26,8 @@ def emit_output(context: MigrationContext, task: Region, output: Output | None) 
     return entries.mapping()
 
 
-def _part(context: MigrationContext, region: Region, part: Select) -> MappingNode:
-    entries = Entries(context, PART, region, region.span)
-    entries.plain("path", f"$.{part.path}", at=NOWHERE)
-    entries.plain("as", part.name, at=NOWHERE)
+def _part(context: MigrationContext, origin: SourceMapping, part: Select) -> MappingNode:
+    entries = Entries(context, PART, origin, origin.span)
+    entries.plain("path", f"$.{part.path}", key_span=NO_SPAN)
+    entries.plain("as", part.name, key_span=NO_SPAN)
     return entries.mapping()

@@ -7,7 +7,7 @@ from noetl_compiler.language.constructs.policies import ACTION, CIRCUIT, COLLECT
 from noetl_compiler.migration.context import MigrationContext, mapping
 from noetl_compiler.migration.entries import Entries
 from noetl_compiler.migration.extensions import AGAIN
-from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
+from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping, scalar
 from noetl_compiler.migration.values import emit_assigns, emit_condition
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Policy, Rule
@@ -15,46 +15,46 @@ from noetl_compiler.syntax import Policy, Rule
 __all__ = ["emit_admission", "emit_policy"]
 
 
-def emit_policy(context: MigrationContext, task: Region, policy: Policy | None) -> MappingNode | None:
+def emit_policy(context: MigrationContext, task: SourceMapping, policy: Policy | None) -> MappingNode | None:
     """Return ``spec.policy`` of a task. Only v10 continues after an unmatched error: ``fail`` is added for others."""
     if policy is None:
         return None
     unmatched = policy.unmatched or (None if context.playbook.dialect == "v10" else "fail")
-    rules = SequenceNode(tuple(_rule(context, task, rule) for rule in policy.rules), NOWHERE)
+    rules = SequenceNode(tuple(_rule(context, task, rule) for rule in policy.rules), NO_SPAN)
     entries = Entries(context, POLICY, task, policy.span)
     entries.node("rules", rules)
     entries.plain("on_unmatched", unmatched)
     if policy.circuit is not None:
-        entries.node("circuit", _circuit(context, task, policy.circuit), of=(policy.circuit.span,))
+        entries.node("circuit", _circuit(context, task, policy.circuit), note_spans=(policy.circuit.span,))
     return entries.mapping()
 
 
-def _circuit(context: MigrationContext, task: Region, circuit: Circuit) -> MappingNode:
-    entries = Entries(context, CIRCUIT, context.origins.region(circuit.span, task), circuit.span)
+def _circuit(context: MigrationContext, task: SourceMapping, circuit: Circuit) -> MappingNode:
+    entries = Entries(context, CIRCUIT, context.origins.mapping_at(circuit.span, task), circuit.span)
     entries.value("failures", circuit.failures)
     entries.duration("window", circuit.window)
     entries.duration("probe", circuit.probe)
     return entries.mapping()
 
 
-def _rule(context: MigrationContext, task: Region, rule: Rule) -> MappingNode:
-    body, region = rule.body, context.origins.region(rule.body.span, task)
-    action = _action(context, region, rule)
+def _rule(context: MigrationContext, task: SourceMapping, rule: Rule) -> MappingNode:
+    body, origin = rule.body, context.origins.mapping_at(rule.body.span, task)
+    action = _action(context, origin, rule)
     if body.when is None and body.on == "any":
         return mapping((scalar("else"), mapping((scalar("then", body.span), action))))
-    entries = Entries(context, RULE, region, body.span)
-    entries.plain("on_status", body.on, at=body.span)
+    entries = Entries(context, RULE, origin, body.span)
+    entries.plain("on_status", body.on, key_span=body.span)
     entries.node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
-    entries.node("then", action, at=body.span)
+    entries.node("then", action, key_span=body.span)
     return entries.mapping()
 
 
-def _action(context: MigrationContext, region: Region, rule: Rule) -> MappingNode:
+def _action(context: MigrationContext, origin: SourceMapping, rule: Rule) -> MappingNode:
     body = rule.body
     if body.do == "again":
         context.extend(AGAIN, body.span)
-    entries = Entries(context, ACTION, region, body.span)
-    entries.plain("do", body.do, at=body.span)
+    entries = Entries(context, ACTION, origin, body.span)
+    entries.plain("do", body.do, key_span=body.span)
     entries.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
     entries.value("attempts", body.attempts, "max_attempts", "max_iterations")
     entries.duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
@@ -66,28 +66,28 @@ def _action(context: MigrationContext, region: Region, rule: Rule) -> MappingNod
     entries.value("rebind", body.rebind)
     entries.plain("wait_for", body.wait_for)
     entries.duration("timeout", body.timeout)
-    entries.node("collect", _collect(context, region, body.collect))
+    entries.node("collect", _collect(context, origin, body.collect))
     entries.value("result", body.result)
     entries.value("message", body.message, "fail")
-    entries.node("set", emit_assigns(context, region, body.set), "set_ctx", "set_iter")
+    entries.node("set", emit_assigns(context, origin, body.set), "set_ctx", "set_iter")
     return entries.mapping(body.span)
 
 
-def _collect(context: MigrationContext, region: Region, collect: Collect | None) -> MappingNode | None:
+def _collect(context: MigrationContext, origin: SourceMapping, collect: Collect | None) -> MappingNode | None:
     if collect is None:
         return None
-    entries = Entries(context, COLLECT_MAPPING, region, region.span)
-    entries.plain("strategy", collect.strategy, at=NOWHERE)
-    entries.plain("path", collect.path, at=NOWHERE)
-    entries.plain("into", collect.into, at=NOWHERE)
+    entries = Entries(context, COLLECT_MAPPING, origin, origin.span)
+    entries.plain("strategy", collect.strategy, key_span=NO_SPAN)
+    entries.plain("path", collect.path, key_span=NO_SPAN)
+    entries.plain("into", collect.into, key_span=NO_SPAN)
     return entries.mapping()
 
 
-def emit_admission(step: Region, rules: tuple[AdmitRule, ...]) -> MappingNode | None:
+def emit_admission(step: SourceMapping, rules: tuple[AdmitRule, ...]) -> MappingNode | None:
     """Return ``spec.policy.admit`` of a step."""
     if not rules:
         return None
-    nodes = SequenceNode(tuple(_admit_rule(rule) for rule in rules), NOWHERE)
+    nodes = SequenceNode(tuple(_admit_rule(rule) for rule in rules), NO_SPAN)
     return mapping((step.key("rules"), nodes))
 
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Span
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.constructs import below
+from noetl_compiler.language.constructs import nested_construct
 from noetl_compiler.language.constructs.playbook import PLAYBOOK
 from noetl_compiler.migration.context import MigrationContext
 from noetl_compiler.migration.source_lookup import Entry, scalar
@@ -37,7 +37,7 @@ def preserve_style(
     context: MigrationContext, document: MappingNode, root: MappingNode, ignored_spans: Collection[Span]
 ) -> MappingNode:
     """Return ``document`` with the parts that only ``root`` has. ``ignored_spans``: those of keys without an effect."""
-    return _StylePreserver(context, frozenset(ignored_spans)).mapping(document, root, PLAYBOOK, "")
+    return _StylePreserver(context, frozenset(ignored_spans)).merge_mapping(document, root, PLAYBOOK, "")
 
 
 class _StylePreserver:
@@ -45,17 +45,17 @@ class _StylePreserver:
         self._context = context
         self._ignored_spans = ignored_spans
 
-    def mapping(
-        self, written_node: MappingNode, original: MappingNode, construct: Construct | None, name: str
+    def merge_mapping(
+        self, emitted_node: MappingNode, original: MappingNode, construct: Construct | None, name: str
     ) -> MappingNode:
         original_values = {key.text: item for key, item in original.entries}
         entries = [
-            (key, self._node(item, original_values.get(key.text), _below(construct, key.text), key.text))
-            for key, item in written_node.entries
+            (key, self._merge_node(item, original_values.get(key.text), _below(construct, key.text), key.text))
+            for key, item in emitted_node.entries
         ]
-        written_names = {key.text for key, _ in entries}
+        emitted_names = {key.text for key, _ in entries}
         missing_entries = (
-            entry for entry in original.entries if entry[0].text not in written_names and name not in _NAME_MAPPINGS
+            entry for entry in original.entries if entry[0].text not in emitted_names and name not in _NAME_MAPPINGS
         )
         for restored_entry in [
             restored_entry for entry in missing_entries if (restored_entry := self._restored_entry(entry, construct))
@@ -63,16 +63,17 @@ class _StylePreserver:
             entries.insert(_insertion_index(restored_entry, entries, construct), restored_entry)
         return MappingNode(tuple(_reorder(original, entries)), original.span)
 
-    def _node(self, written_node: Node, original: Node | None, construct: Construct | None, name: str) -> Node:
-        if isinstance(original, MappingNode) and isinstance(written_node, MappingNode):
-            return self.mapping(written_node, original, construct, name)
-        if not isinstance(original, SequenceNode) or not isinstance(written_node, SequenceNode):
-            return written_node
-        if len(written_node.items) != len(original.items):
-            return written_node
-        pairs = zip(written_node.items, original.items, strict=True)
+    def _merge_node(self, emitted_node: Node, original: Node | None, construct: Construct | None, name: str) -> Node:
+        if isinstance(original, MappingNode) and isinstance(emitted_node, MappingNode):
+            return self.merge_mapping(emitted_node, original, construct, name)
+        if not isinstance(original, SequenceNode) or not isinstance(emitted_node, SequenceNode):
+            return emitted_node
+        if len(emitted_node.items) != len(original.items):
+            return emitted_node
+        pairs = zip(emitted_node.items, original.items, strict=True)
         return SequenceNode(
-            tuple(self._node(item, original_item, construct, name) for item, original_item in pairs), original.span
+            tuple(self._merge_node(item, original_item, construct, name) for item, original_item in pairs),
+            original.span,
         )
 
     def _restored_entry(self, entry: Entry, construct: Construct | None) -> Entry | None:
@@ -91,7 +92,9 @@ class _StylePreserver:
             restored_entry
             for inner_entry in item.entries
             if (
-                restored_entry := self._restored_entry(inner_entry, below(key_declaration) if key_declaration else None)
+                restored_entry := self._restored_entry(
+                    inner_entry, nested_construct(key_declaration) if key_declaration else None
+                )
             )
         )
         return (key, replace(item, entries=inner)) if inner else None
@@ -99,7 +102,7 @@ class _StylePreserver:
 
 def _below(construct: Construct | None, name: str) -> Construct | None:
     key_declaration = construct.by_name.get(name) if construct else None
-    return below(key_declaration) if key_declaration else None
+    return nested_construct(key_declaration) if key_declaration else None
 
 
 def _is_kept(key: Key, name: str, item: Node) -> bool:
@@ -112,9 +115,9 @@ def _is_kept(key: Key, name: str, item: Node) -> bool:
 def _insertion_index(restored_entry: Entry, entries: list[Entry], construct: Construct | None) -> int:
     """Return the index at which to reinsert an entry: before the first that is later in the canonical order."""
     position: Mapping[str, int] = construct.position if construct else {}
-    own_position = position.get(restored_entry[0].text, len(position))
+    entry_position = position.get(restored_entry[0].text, len(position))
     return next(
-        (index for index, (key, _) in enumerate(entries) if position.get(key.text, -1) > own_position), len(entries)
+        (index for index, (key, _) in enumerate(entries) if position.get(key.text, -1) > entry_position), len(entries)
     )
 
 

@@ -7,33 +7,33 @@ from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.routes import ARCS, FORK, NEXT_SPEC, TARGET
 from noetl_compiler.migration.context import MigrationContext, unless_empty
 from noetl_compiler.migration.entries import Entries
-from noetl_compiler.migration.source_lookup import NOWHERE, Region, scalar
+from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping, scalar
 from noetl_compiler.migration.values import emit_assigns, emit_condition, emit_names
 from noetl_compiler.nodes import MappingNode, SequenceNode
 from noetl_compiler.syntax import Arc, Next
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 
 __all__ = ["emit_next"]
 
 Group = tuple[Arc, ...]
 
 
-def emit_next(context: MigrationContext, step: Region, route: Next) -> MappingNode:
+def emit_next(context: MigrationContext, step: SourceMapping, route: Next) -> MappingNode:
     """Return the route of a step.
 
     A single arc that is written as in v10 gets no mode.
     """
-    region = context.origins.region(route.span, step)
+    origin = context.origins.mapping_at(route.span, step)
     has_several_arcs = sum(len(group) for group in route.groups) > 1
-    mode = route.mode if has_several_arcs else None if region.entry("arcs") else "exclusive"
-    spec = Entries(context, NEXT_SPEC, region, route.span)
+    mode = route.mode if has_several_arcs else None if origin.entry("arcs") else "exclusive"
+    spec = Entries(context, NEXT_SPEC, origin, route.span)
     spec.plain("mode", mode)
     spec.plain("on_no_match", route.on_no_match)
     groups = _split(route) if route.mode == "inclusive" else route.groups
-    arcs = tuple(_group(context, region, group) for group in groups)
-    entries = Entries(context, ARCS, region, route.span)
-    entries.node("spec", unless_empty(spec.mapping(region.mapping_span("spec"))))
-    entries.node("arcs", SequenceNode(arcs, NOWHERE))
+    arcs = tuple(_group(context, origin, group) for group in groups)
+    entries = Entries(context, ARCS, origin, route.span)
+    entries.node("spec", unless_empty(spec.mapping(origin.mapping_span("spec"))))
+    entries.node("arcs", SequenceNode(arcs, NO_SPAN))
     return entries.mapping()
 
 
@@ -42,25 +42,25 @@ def _split(route: Next) -> tuple[Group, ...]:
     return tuple((arc,) for group in route.groups for arc in group)
 
 
-def _group(context: MigrationContext, around: Region, group: Group) -> MappingNode:
+def _group(context: MigrationContext, outer: SourceMapping, group: Group) -> MappingNode:
     first = group[0]
     if len(group) == 1:
-        return _arc(context, around, first, first.when)
-    entries = Entries(context, FORK, around, first.span)
-    entries.node("when", emit_condition(first.when), at=NOWHERE)
-    targets = tuple(_arc(context, around, arc) for arc in group)
-    entries.node("then", SequenceNode(targets, NOWHERE), at=NOWHERE)
+        return _arc(context, outer, first, first.when)
+    entries = Entries(context, FORK, outer, first.span)
+    entries.node("when", emit_condition(first.when), key_span=NO_SPAN)
+    targets = tuple(_arc(context, outer, arc) for arc in group)
+    entries.node("then", SequenceNode(targets, NO_SPAN), key_span=NO_SPAN)
     return entries.mapping()
 
 
-def _arc(context: MigrationContext, around: Region, arc: Arc, when: Template | None = None) -> MappingNode:
-    region = context.origins.region(arc.span, around)
-    on = None if arc.on == boundary(arc.when) else arc.on
+def _arc(context: MigrationContext, outer: SourceMapping, arc: Arc, when: Template | None = None) -> MappingNode:
+    origin = context.origins.mapping_at(arc.span, outer)
+    on = None if arc.on == default_on_status(arc.when) else arc.on
     start = min(arc.span, when.span) if when else arc.span
-    entries = Entries(context, TARGET, region, arc.span)
-    entries.node("step", scalar(arc.to.text, arc.to.span), at=start)
+    entries = Entries(context, TARGET, origin, arc.span)
+    entries.node("step", scalar(arc.to.text, arc.to.span), key_span=start)
     entries.node("when", emit_condition(when))
-    entries.plain("on_status", on, at=NOWHERE)
-    entries.node("input", emit_names(region, arc.args, *keys.INPUT, "data"))
-    entries.node("set", emit_assigns(context, region, arc.set), "set_ctx")
+    entries.plain("on_status", on, key_span=NO_SPAN)
+    entries.node("input", emit_names(origin, arc.args, *keys.INPUT, "data"))
+    entries.node("set", emit_assigns(context, origin, arc.set), "set_ctx")
     return entries.mapping(arc.span)

@@ -1,7 +1,7 @@
 """Finds the original YAML nodes of values in the syntax tree.
 
-The syntax tree has values as plain JSON, without places. The emitted nodes should keep the places (comments are
-attached to them), the order and the spelling of numbers of the original text. So values are looked up in the original
+The syntax tree has values as plain JSON, without spans. The emitted nodes should keep the spans (comments are attached
+to them), the order and the spelling of numbers of the original text. So values are looked up in the original
 mapping: first an entry with the same key and value, then a collection with the same value under any key. A wrong match
 can only move a comment, because both nodes have the same value.
 """
@@ -19,49 +19,49 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json
 from noetl_compiler.reading.scalars import scalar_text
 
-__all__ = ["NOWHERE", "Region", "SourceLookup", "scalar"]
+__all__ = ["NO_SPAN", "SourceLookup", "SourceMapping", "scalar"]
 
-NOWHERE = Span(0, 0, 0, 0)
-"""The place of nodes that the original text does not have."""
+NO_SPAN = Span(0, 0, 0, 0)
+"""The span of nodes that the original text does not have."""
 
 Entry = tuple[ScalarNode, Node]
 
 
-def scalar(value: Json, span: Span = NOWHERE) -> ScalarNode:
+def scalar(value: Json, span: Span = NO_SPAN) -> ScalarNode:
     """Return a scalar node for the new document."""
     return ScalarNode(value, scalar_text(value), span, "plain")
 
 
 class SourceLookup:
-    """The mappings of a text, by their places."""
+    """The mappings of a text, by their spans."""
 
     def __init__(self, root: MappingNode) -> None:
         self._mappings: dict[Span, MappingNode] = {}
         for node in _mappings(root):
             self._mappings.setdefault(node.span, node)
-        self._around = {item.span: node for node in _mappings(root) for _, item in node.entries}
-        self.root = Region(root)
+        self._parents = {item.span: node for node in _mappings(root) for _, item in node.entries}
+        self.root = SourceMapping(root)
 
-    def region(self, span: Span, around: Region) -> Region:
-        """Return the mapping at a place, or the innermost one around it."""
+    def mapping_at(self, span: Span, outer: SourceMapping) -> SourceMapping:
+        """Return the mapping with this span; ``outer`` if there is none."""
         mapping = self._mappings.get(span)
-        return Region(mapping) if mapping else around
+        return SourceMapping(mapping) if mapping else outer
 
-    def around(self, span: Span) -> Region | None:
-        """Return the mapping that has the value at this place."""
-        mapping = self._around.get(span)
-        return Region(mapping) if mapping else None
+    def parent_of(self, span: Span) -> SourceMapping | None:
+        """Return the mapping that has the value with this span."""
+        mapping = self._parents.get(span)
+        return SourceMapping(mapping) if mapping else None
 
 
-class Region:
-    """A mapping of the original text, with everything below it."""
+class SourceMapping:
+    """A mapping of the original text, with all its nested values."""
 
     def __init__(self, node: MappingNode) -> None:
         self._node = node
 
     @property
     def span(self) -> Span:
-        """The place of the mapping."""
+        """The span of the mapping."""
         return self._node.span
 
     def entry(self, *keys: str) -> Entry | None:
@@ -70,9 +70,9 @@ class Region:
         return next((entries[key] for key in keys if key in entries), None)
 
     def key(self, name: str, *older: str) -> ScalarNode:
-        """Return ``name`` as a key, at the original place of that key or of one of its older names."""
+        """Return ``name`` as a key, with the original span of that key or of one of its older names."""
         entry = next((self._nearby[key][0] for key in (name, *older) if key in self._nearby), None)
-        return scalar(name, entry.span if entry else NOWHERE)
+        return scalar(name, entry.span if entry else NO_SPAN)
 
     def text(self, *keys: str) -> str:
         """Return the original text of the scalar under one of these keys."""
@@ -82,7 +82,7 @@ class Region:
     def mapping_span(self, *keys: str) -> Span:
         """Return the span of the original mapping under one of these keys."""
         nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
-        return next((node.span for node in nodes if isinstance(node, MappingNode)), NOWHERE)
+        return next((node.span for node in nodes if isinstance(node, MappingNode)), NO_SPAN)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
         """Return the original node of the value under one of these keys, else a new one."""
@@ -96,7 +96,7 @@ class Region:
     def scalar(self, value: Json, name: str, *older: str) -> ScalarNode:
         """Return a scalar with the span of the original one under one of these keys."""
         nodes = (self._nearby[key][1] for key in (name, *older) if key in self._nearby)
-        return scalar(value, next((node.span for node in nodes if isinstance(node, ScalarNode)), NOWHERE))
+        return scalar(value, next((node.span for node in nodes if isinstance(node, ScalarNode)), NO_SPAN))
 
     def entries(self, value: Value) -> list[Entry]:
         """Return the entries of a value that is a mapping."""
@@ -112,12 +112,12 @@ class Region:
             return original
         if isinstance(data, dict):
             names = cast("dict[str, Json]", data)
-            return MappingNode(tuple(self._entries_of(names, templates, path)), NOWHERE)
+            return MappingNode(tuple(self._entries_of(names, templates, path)), NO_SPAN)
         if isinstance(data, list):
             parts = enumerate(cast("list[Json]", data))
             items = (self._node_of("", item, templates, pointer(path, index)) for index, item in parts)
-            return SequenceNode(tuple(items), NOWHERE)
-        return scalar(data, templates.get(path, NOWHERE))
+            return SequenceNode(tuple(items), NO_SPAN)
+        return scalar(data, templates.get(path, NO_SPAN))
 
     @cached_property
     def _all(self) -> tuple[Entry, ...]:

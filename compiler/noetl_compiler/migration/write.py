@@ -19,14 +19,14 @@ from msgspec.structs import replace
 from yaml.emitter import Emitter
 
 from noetl_compiler.graph import Json
-from noetl_compiler.migration.source_lookup import NOWHERE
+from noetl_compiler.migration.source_lookup import NO_SPAN
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.reading.scalars import ScalarError, is_plain_text, resolve, scalar_text
 from noetl_compiler.source import ScalarStyle, SourceFile, Span
 
 __all__ = ["write"]
 
-_SHORT = 80
+_MAX_SHORT_CHARS = 80
 _FOLD_AT = 100
 _FOLDABLE = re.compile(r"\S+(?: \S+)*\n?")
 _QUOTES: Mapping[ScalarStyle | None, str] = MappingProxyType({"single": "'", "double": '"'})
@@ -67,7 +67,7 @@ class _SourceStyle:
         elif isinstance(node, MappingNode):
             yield yaml.MappingStartEvent(None, None, True, flow_style=self._is_on_one_line(node))
             for key, item in node.entries:
-                yield self._scalar(key.text, key if self._is_own(key) else replace(key, span=NOWHERE))
+                yield self._scalar(key.text, key if self._is_original(key) else replace(key, span=NO_SPAN))
                 yield from self._node(item)
             yield yaml.MappingEndEvent()
         else:
@@ -80,29 +80,29 @@ class _SourceStyle:
         if not isinstance(value, str):
             text = node.text if _has_same_value(node.text, value) else scalar_text(value)
             return yaml.ScalarEvent(None, None, (True, False), text)
-        own_style = self._styles.get(node.span)
-        if own_style == "folded" and _FOLDABLE.fullmatch(value):
+        original_style = self._styles.get(node.span)
+        if original_style == "folded" and _FOLDABLE.fullmatch(value):
             style: str | None = ">"
-        elif own_style in _QUOTES and node.span.line == node.span.end_line:
-            style = _QUOTES[own_style]
+        elif original_style in _QUOTES and node.span.line == node.span.end_line:
+            style = _QUOTES[original_style]
         else:
             style = "|" if "\n" in value else None
         return yaml.ScalarEvent(None, None, (is_plain_text(value), True), value, style=style)
 
-    def _is_own(self, key: ScalarNode) -> bool:
-        """Whether the original text has this key at its place; a new key may have the place of another."""
+    def _is_original(self, key: ScalarNode) -> bool:
+        """Whether the original text has this key at its span; a new key may have the span of another."""
         return self._source.slice(key.span).strip("'\"") == key.text
 
     def _is_on_one_line(self, node: MappingNode | SequenceNode) -> bool:
         """Whether the original is on one line, in braces or brackets, and the new one still fits there."""
-        if node.span == NOWHERE or node.span.line != node.span.end_line:
+        if node.span == NO_SPAN or node.span.line != node.span.end_line:
             return False
-        own_text = self._source.slice(node.span)
-        return own_text[:1] in ("{", "[") and _length(node) <= max(len(own_text), _SHORT)
+        original_text = self._source.slice(node.span)
+        return original_text[:1] in ("{", "[") and _length(node) <= max(len(original_text), _MAX_SHORT_CHARS)
 
 
 def _styles(node: Node) -> Iterator[tuple[Span, ScalarStyle]]:
-    """Yield the style of every scalar, by its place and by that of the templates in it."""
+    """Yield the style of every scalar, by its span and by that of the templates in it."""
     if isinstance(node, ScalarNode):
         yield node.span, node.style
         if node.template_span:

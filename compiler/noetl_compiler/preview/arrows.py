@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.graph import Arc, Graph, Step
 from noetl_compiler.preview.order import can_fall_to_final
-from noetl_compiler.preview.phrases import condition, condition_in_words
+from noetl_compiler.preview.phrases import condition_in_words, when_in_words
 
 __all__ = ["Arrow", "arrows"]
 
@@ -44,7 +44,7 @@ def _ends_a_region(graph: Graph, step: Step) -> bool:
 
 
 def _entering(step: Step, arc: Arc) -> Arrow:
-    return Arrow(step.name, arc.to, f"each {condition(arc.when)}".strip(), "each")
+    return Arrow(step.name, arc.to, f"each {when_in_words(arc.when)}".strip(), "each")
 
 
 def _arrow(start: str, arc: Arc, moment: Moment) -> Arrow:

@@ -16,9 +16,10 @@ from noetl_compiler.preview.geometry import GAP, Curve, Node, Point, Row, Size
 
 __all__ = ["route_back_edges"]
 
-LANE = 18.0
-_NOWHERE: Point = (math.inf, -math.inf)
-_SIDE = 0.3
+LANE_WIDTH = 18.0
+_EMPTY_EXTENT: Point = (math.inf, -math.inf)
+"""The top and bottom of a row without nodes, which is beside nothing."""
+_SIDE_OFFSET = 0.3
 """Offset of a back edge from the middle of a side, as a fraction of the box's width or height."""
 
 
@@ -34,18 +35,20 @@ def route_back_edges(
     arrows: Sequence[tuple[Arrow, Size]], nodes: Mapping[str, Node], rows: Sequence[Row]
 ) -> list[Curve]:
     """Return a curve for each pair of an arrow and the size of its label."""
-    edges = [max((node.box.x + node.box.width / 2 for node in row), default=0.0) for row in rows]
-    extents = [(row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _NOWHERE for row in rows]
+    right_sides = [max((node.box.x + node.box.width / 2 for node in row), default=0.0) for row in rows]
+    extents = [
+        (row[0].box.y, max(node.box.y + node.box.height for node in row)) if row else _EMPTY_EXTENT for row in rows
+    ]
     lanes: list[_Lane] = []
     curves: list[Curve] = []
     for arrow, (width, height) in sorted(arrows, key=lambda pair: nodes[pair[0].start].row - nodes[pair[0].end].row):
         start, end = nodes[arrow.start], nodes[arrow.end]
-        middle = (_leaving(start, rows, 0.0)[-1][1] + _entering(end, rows, 0.0)[0][1]) / 2
+        middle = (_exit_points(start, rows, 0.0)[-1][1] + _entry_points(end, rows, 0.0)[0][1]) / 2
         first, last = _rows_beside(extents, end.row - 1, start.row + 1, middle - height / 2, middle + height / 2)
-        beside = [lane.right for lane in lanes if lane.first <= last and lane.last >= first]
-        x = max([*edges[first : last + 1], *beside]) + LANE
+        lane_ends = [lane.right for lane in lanes if lane.first <= last and lane.last >= first]
+        x = max([*right_sides[first : last + 1], *lane_ends]) + LANE_WIDTH
         lanes.append(_Lane(first, last, x + width))
-        points = [*_leaving(start, rows, x), *_entering(end, rows, x)]
+        points = [*_exit_points(start, rows, x), *_entry_points(end, rows, x)]
         curves.append(Curve(arrow, points, (x + width / 2, middle) if width else None, is_back=True))
     return curves
 
@@ -56,22 +59,22 @@ def _rows_beside(extents: Sequence[Point], first: int, last: int, top: float, bo
     return max(0, min([first, *beside])), min(len(extents) - 1, max([last, *beside]))
 
 
-def _leaving(start: Node, rows: Sequence[Row], x: float) -> list[Point]:
+def _exit_points(start: Node, rows: Sequence[Row], x: float) -> list[Point]:
     box = start.box
     if not _is_beside_another(start, rows):
-        y = box.y + box.height * (0.5 + _SIDE)
+        y = box.y + box.height * (0.5 + _SIDE_OFFSET)
         return [(box.x + box.width / 2, y), (x, y)]
     bottom = max(other.box.y + other.box.height for other in rows[start.row])
-    side, y = box.x + box.width * _SIDE, bottom + GAP / 3
+    side, y = box.x + box.width * _SIDE_OFFSET, bottom + GAP / 3
     return [(side, box.y + box.height), (side, y), (x, y)]
 
 
-def _entering(end: Node, rows: Sequence[Row], x: float) -> list[Point]:
+def _entry_points(end: Node, rows: Sequence[Row], x: float) -> list[Point]:
     box = end.box
     if not _is_beside_another(end, rows):
-        y = box.y + box.height * (0.5 - _SIDE)
+        y = box.y + box.height * (0.5 - _SIDE_OFFSET)
         return [(x, y), (box.x + box.width / 2, y)]
-    side, y = box.x + box.width * _SIDE, box.y - GAP / 3
+    side, y = box.x + box.width * _SIDE_OFFSET, box.y - GAP / 3
     return [(x, y), (side, y), (side, box.y)]
 
 

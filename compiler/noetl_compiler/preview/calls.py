@@ -17,7 +17,7 @@ from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 
 __all__ = ["summarise_call"]
 
-_LONGEST = 80
+_MAX_CHARS = 80
 _COMMENT = re.compile(r"\s*(?:--[^\n]*\n|/\*.*?\*/|\{#.*?#\})", re.DOTALL)
 _STATEMENT_END = re.compile(r"[('\";]|\s+(?:values|set|as|with)\b", re.IGNORECASE)
 _SELECT = re.compile(r"\s*(?:select|with)\b[^;]*?\bfrom\s+([\w.]+)", re.IGNORECASE)
@@ -32,7 +32,7 @@ def summarise_call(task: Task) -> str:
     if isinstance(config, dict) and isinstance(script := cast("dict[str, Json]", config).get("script"), dict):
         return _script_source(cast("dict[str, Json]", script))
     summary = summarise(cast("Mapping[str, Json]", config)) if summarise and isinstance(config, dict) else ""
-    return summary if len(summary) <= _LONGEST else f"{summary[: _LONGEST - 1]}…"
+    return summary if len(summary) <= _MAX_CHARS else f"{summary[: _MAX_CHARS - 1]}…"
 
 
 def _script_source(script: Mapping[str, Json]) -> str:
@@ -44,7 +44,7 @@ def _script_source(script: Mapping[str, Json]) -> str:
     )
     digest = script.get("sha256")
     state = f"sha256 {str(digest)[:12]}" if digest else "not fetched yet"
-    return f"code from {address[:_LONGEST]} ({state})"
+    return f"code from {address[:_MAX_CHARS]} ({state})"
 
 
 def _address(config: Mapping[str, Json]) -> str:

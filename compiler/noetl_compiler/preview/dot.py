@@ -41,9 +41,9 @@ def _shape(graph: Graph, step: Step) -> str:
 def _cluster(step: Step, ids: dict[str, str]) -> list[str]:
     if not step.loop or not step.loop.region:
         return []
-    inside = "; ".join(ids[name] for name in step.loop.region if name in ids)
+    inner_steps = "; ".join(ids[name] for name in step.loop.region if name in ids)
     label = _quote(f"each {step.loop.element}")
-    return [f"subgraph cluster_{ids[step.name]} {{ label={label}; {inside} }}"]
+    return [f"subgraph cluster_{ids[step.name]} {{ label={label}; {inner_steps} }}"]
 
 
 def _edge(arrow: Arrow, ids: dict[str, str]) -> str:

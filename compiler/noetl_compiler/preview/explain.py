@@ -1,4 +1,4 @@
-"""Explains what a step compiles to and why: the place of each part in the playbook and its counterpart on Temporal."""
+"""Explains what a step compiles to and why: where each part is in the playbook, and its counterpart on Temporal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from noetl_compiler.conditions import Moment, arc_condition
 from noetl_compiler.forecasting.counts import loops_around
 from noetl_compiler.graph import AdmitRule, Arc, Assign, Graph, Json, Loop, Rule, Sink, Step, Task
 from noetl_compiler.guarantees import call_guarantee, rows_guarantee
-from noetl_compiler.language.names import PASSED
+from noetl_compiler.language.names import PASSED_ROOT
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.order import can_fall_to_final
@@ -17,18 +17,18 @@ from noetl_compiler.preview.outline import Line, matches_every_error
 from noetl_compiler.preview.phrases import (
     assign_in_words,
     circuit_in_words,
-    condition,
+    duration_in_words,
     guard_in_words,
     limit_in_words,
     loop_in_words,
     rule_in_words,
-    seconds,
     sink_in_words,
     value_text,
+    when_in_words,
 )
 from noetl_compiler.preview.tree import draw
 from noetl_compiler.templates import paths
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["Explainer", "explain"]
@@ -64,35 +64,35 @@ class Explainer:
 
     def __init__(self, graph: Graph, origins: KeyPathLookup | None = None, tools: Tools = KINDS) -> None:
         self._graph, self._origins, self._tools = graph, origins or KeyPathLookup(), tools
-        self._around = loops_around(graph)
-        self._before: dict[str, list[str]] = {}
+        self._enclosing_loops = loops_around(graph)
+        self._predecessors: dict[str, list[str]] = {}
         for step in graph.steps.values():
             for target in dict.fromkeys(arc.to for arc in step.route.arcs):
-                self._before.setdefault(target, []).append(step.name)
+                self._predecessors.setdefault(target, []).append(step.name)
 
     def explain(self, name: str, width: int | None = None) -> str:
         """Explain one step; see :func:`explain`."""
         step, origins = self._graph.steps[name], self._origins
-        around, before = self._around[name], self._before.get(name, ())
-        explanation = _Explanation(self._graph, step, origins, around, before, self._tools)
+        enclosing_loops, predecessors = self._enclosing_loops[name], self._predecessors.get(name, ())
+        explanation = _Explanation(self._graph, step, origins, enclosing_loops, predecessors, self._tools)
         return "\n".join(draw(explanation.line(), width=width))
 
 
 class _Explanation:
-    """The explanation of one step. ``around``: its enclosing loops, innermost first; ``before``: its predecessors."""
+    """The explanation of one step. ``enclosing_loops``: innermost first."""
 
     def __init__(
         self,
         graph: Graph,
         step: Step,
         origins: KeyPathLookup,
-        around: Sequence[str],
-        before: Sequence[str],
+        enclosing_loops: Sequence[str],
+        predecessors: Sequence[str],
         tools: Tools,
     ) -> None:
         self._tools = tools
         self._graph, self._step, self._origins = graph, step, origins
-        self._around, self._before = around, before
+        self._enclosing_loops, self._predecessors = enclosing_loops, predecessors
 
     def line(self) -> Line:
         position = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
@@ -107,7 +107,7 @@ class _Explanation:
             yield Line("added: every branch of an iteration ends here, and its results are collected")
         elif step.injected:
             yield Line(f"added: the choice at line {step.span.line} has several targets, this step leads to all")
-        for name in self._around[:1]:
+        for name in self._enclosing_loops[:1]:
             loop = graph.steps[name].loop
             yield Line(f"runs in the workflow of the loop {name}, for each {loop.element if loop else ''}".rstrip())
         if step.name == graph.entry:
@@ -119,14 +119,14 @@ class _Explanation:
 
     def _arrival(self) -> Iterator[Line]:
         step = self._step
-        if len(self._before) > 1 and step.join == "wave":
-            names = ", ".join(self._before)
+        if len(self._predecessors) > 1 and step.join == "wave":
+            names = ", ".join(self._predecessors)
             yield Line(f"reached from {names}: runs once, when no active branch can still reach it")
         elif step.join != "wave":
             yield Line("runs for each arrival" if step.join == "each" else "runs at the first arrival of several")
         for rule in step.admit:
             verb = "runs" if rule.allow else "is skipped"
-            yield self._at(f"{verb} {condition(rule.when) or 'otherwise'}", rule)
+            yield self._at(f"{verb} {when_in_words(rule.when) or 'otherwise'}", rule)
 
     def _entering_lines(self) -> Iterator[Line]:
         for name, value in mapping_of(self._step.args).items():
@@ -135,7 +135,7 @@ class _Explanation:
             guard_text = guard_in_words(rule.guard, "enter") if rule.guard else ""
             yield from (Line(f"on entering{guard_text and f', {guard_text}'}, {text}") for text in _sets(rule.set))
         if self._step.timeout and self._step.timeout.total:
-            yield Line(f"at most {seconds(self._step.timeout.total)}: a timer, then an error of kind timeout")
+            yield Line(f"at most {duration_in_words(self._step.timeout.total)}: a timer, then an error of kind timeout")
 
     def _loop(self) -> Iterator[Line]:
         loop = self._step.loop
@@ -146,17 +146,19 @@ class _Explanation:
             host = "child workflows noetl.loop, one for a few hundred items, which keeps histories short"
         else:
             host = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
-        line.below.append(Line(host))
+        line.children.append(Line(host))
         if loop.enter is not None and not loop.end:
-            line.below += [Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
-            line.below.append(Line("an iteration ends when its routes have ended, and counts as in flight until then"))
+            line.children += [Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
+            line.children.append(
+                Line("an iteration ends when its routes have ended, and counts as in flight until then")
+            )
         elif loop.enter is not None:
             begins = ", ".join(arc.to for arc in loop.enter.arcs)
-            line.below.append(
+            line.children.append(
                 Line(f"an iteration starts at {begins} and ends at {loop.end}, or when no branch is active")
             )
         if loop.is_parallel:
-            line.below.append(
+            line.children.append(
                 Line("results are in the order of the items; names set by iterations are merged at the end")
             )
         yield line
@@ -166,7 +168,7 @@ class _Explanation:
             yield Line("no task: no activity is called, the workflow only evaluates the route")
         for task in self._step.tasks:
             line = self._at(f"{task.label}: an activity noetl.{task.kind} on the queue of {task.queue}", task)
-            line.below = [
+            line.children = [
                 *_guard_lines(task),
                 *_call(task, self._tools),
                 *map(self._sink, task.sinks),
@@ -176,7 +178,7 @@ class _Explanation:
 
     def _sink(self, sink: Sink) -> Line:
         line, guarantee = self._at(sink_in_words(sink), sink), rows_guarantee(sink)
-        line.below = [Line(f"rows {guarantee}")] if guarantee else []
+        line.children = [Line(f"rows {guarantee}")] if guarantee else []
         return line
 
     def _policy(self, task: Task) -> Iterator[Line]:
@@ -185,7 +187,7 @@ class _Explanation:
             return
         for rule in task.policy.rules:
             line = self._at(rule_in_words(rule), rule)
-            line.below = [Line(_ACTIONS[rule.do])]
+            line.children = [Line(_ACTIONS[rule.do])]
             yield line
         if not matches_every_error(task.policy):
             consequence = "is ignored" if task.policy.unmatched == "continue" else "fails the step"
@@ -207,10 +209,10 @@ class _Explanation:
 
     def _edge(self, arc: Arc, moment: Moment) -> Line:
         arc_test = arc_condition(arc, moment)
-        when = condition(arc.when)
-        reason = ", as its condition does not read the outcome" if arc.on == boundary(arc.when) == "ok" else ""
+        when = when_in_words(arc.when)
+        reason = ", as its condition does not read the outcome" if arc.on == default_on_status(arc.when) == "ok" else ""
         line = self._at(f"-> {arc.to} {when}".rstrip(), arc)
-        line.below = [Line(f"{_BOUNDARIES[arc_test.on]}{reason}"), *map(Line, _sets(arc.set))]
+        line.children = [Line(f"{_BOUNDARIES[arc_test.on]}{reason}"), *map(Line, _sets(arc.set))]
         return line
 
     def _otherwise(self) -> Iterator[Line]:
@@ -221,7 +223,7 @@ class _Explanation:
             yield Line(f"-> {graph.final} after an unhandled failure, which fails the playbook")
 
     def _at(self, text: str, part: Arc | Loop | Rule | Sink | Task | AdmitRule) -> Line:
-        return Line(f"{text}  {self._origins.of(part.span, self._step.span)}")
+        return Line(f"{text}  {self._origins.describe(part.span, self._step.span)}")
 
 
 def _guard_lines(task: Task) -> Iterator[Line]:
@@ -249,7 +251,7 @@ def _call(task: Task, tools: Tools) -> Iterator[Line]:
 
 def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
     for assign in assigns:
-        if assign.target.startswith(PASSED):
+        if assign.target.startswith(PASSED_ROOT):
             yield from (f"passes {name} = {_value_text(value)}" for name, value in mapping_of(assign.value).items())
         else:
             yield assign_in_words(assign).replace(" ", "s ", 1)
@@ -258,6 +260,6 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
 def _value_text(value: Json) -> str:
     """Return a value in words; an internal name of the compiler is replaced by its meaning."""
     paths_read = paths(value) if isinstance(value, str) else ()
-    if PASSED.rstrip(".") in paths_read:
+    if PASSED_ROOT.rstrip(".") in paths_read:
         return "the value that the incoming edge passes"
     return value_text(value)

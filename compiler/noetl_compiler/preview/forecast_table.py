@@ -24,7 +24,7 @@ class Table(NamedTuple):
 
     head: Cells
     steps: list[Cells]
-    whole: list[Cells]
+    totals: list[Cells]
     assumptions: str
     warnings: tuple[str, ...]
 
@@ -32,13 +32,13 @@ class Table(NamedTuple):
 def forecast_cells(forecast: Forecast) -> Table:
     """Return the cells of the table, for a terminal or an HTML page."""
     steps = [_row(step) for step in forecast.steps if step.upper.calls or step.upper.children or step.assumptions]
-    return Table(_TITLES, steps, _whole(forecast), _ASSUMPTIONS, tuple(map(printable_line, forecast.warnings)))
+    return Table(_TITLES, steps, _totals(forecast), _ASSUMPTIONS, tuple(map(printable_line, forecast.warnings)))
 
 
 def forecast_table(forecast: Forecast) -> str:
     """Return the table as text, without a trailing newline."""
     table = forecast_cells(forecast)
-    rows = [table.head, *table.steps, *table.whole]
+    rows = [table.head, *table.steps, *table.totals]
     widths = [max(columns(row[column]) for row in rows) for column in range(len(_TITLES))]
     lines = [_line(row, widths) for row in rows]
     lines.insert(1, "-" * len(lines[0].rstrip()))
@@ -51,7 +51,7 @@ def _row(step: StepForecast) -> Cells:
     return _cells(printable_line(step.step), items, step.upper, _size(step.bytes), actions, "; ".join(step.assumptions))
 
 
-def _whole(forecast: Forecast) -> list[Cells]:
+def _totals(forecast: Forecast) -> list[Cells]:
     upper_row = _cells("in all", "", forecast.upper, _size(forecast.bytes), f"{forecast.actions_with_retries:,}", "")
     if forecast.lower == forecast.upper:
         return [upper_row]

@@ -37,13 +37,13 @@ class Box(msgspec.Struct, eq=False):
 class Node(msgspec.Struct, eq=False):
     """An element of a row: the box of a step or label, or a joint of an arrow that crosses the row.
 
-    ``pull`` is its weight when the positions of its neighbours are averaged.
+    ``weight``:that of its position in an average.
     """
 
     box: Box
     row: int
     kind: Literal["step", "label", "joint"] = "step"
-    pull: float = 1.0
+    weight: float = 1.0
     above: list[Node] = msgspec.field(default_factory=list["Node"])
     below: list[Node] = msgspec.field(default_factory=list["Node"])
     order: float = 0.0

@@ -27,8 +27,8 @@ def guarantee_table(graph: Graph, tools: Tools = KINDS) -> Line | None:
 def _guarantees(graph: Graph, tools: Tools) -> Iterator[tuple[Guarantee, str]]:
     for step, task in steps_with_tasks(graph):
         name = task_name(step, task)
-        if (of_task := call_guarantee(task, tools)) is not None:
-            yield of_task, name
+        if (task_guarantee := call_guarantee(task, tools)) is not None:
+            yield task_guarantee, name
         for sink in task.sinks:
-            if (of_sink := rows_guarantee(sink)) is not None:
-                yield of_sink, f"rows of {name}"
+            if (sink_guarantee := rows_guarantee(sink)) is not None:
+                yield sink_guarantee, f"rows of {name}"

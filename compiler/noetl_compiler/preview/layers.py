@@ -21,10 +21,10 @@ from noetl_compiler.preview.x_coordinates import assign_x_coordinates
 
 __all__ = ["lay_out"]
 
-JOINT = 10.0
+JOINT_WIDTH = 10.0
 SWEEPS = 8
-NEXT = 200.0
-"""Weight of an arrow to the next row, relative to a longer one."""
+NEXT_ROW_WEIGHT = 200.0
+"""Weight of an arrow to the next row, relative to a longer arrow."""
 
 _Trunk: TypeAlias = tuple[str, str, int]
 """Target step, kind of arrow, row: identifies the joint shared by all such arrows."""
@@ -53,13 +53,13 @@ def lay_out(
 
 def _back_edges(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
     """Return the indices of the back edges of a depth-first walk in the given order."""
-    leaving: dict[str, list[tuple[int, str]]] = {name: [] for name in names}
+    outgoing: dict[str, list[tuple[int, str]]] = {name: [] for name in names}
     for index, arrow in enumerate(arrows):
-        leaving[arrow.start].append((index, arrow.end))
+        outgoing[arrow.start].append((index, arrow.end))
     back_edges: set[int] = set()
     state: dict[str, str] = {}
     for first in names:
-        path = [(first, iter(leaving[first]))] if first not in state else []
+        path = [(first, iter(outgoing[first]))] if first not in state else []
         state.setdefault(first, "open")
         while path:
             name, edges = path[-1]
@@ -71,48 +71,48 @@ def _back_edges(names: list[str], arrows: Sequence[Arrow]) -> set[int]:
                 back_edges.add(index)
             elif end not in state:
                 state[end] = "open"
-                path.append((end, iter(leaving[end])))
+                path.append((end, iter(outgoing[end])))
     return back_edges
 
 
 def _depths(names: list[str], forward: Sequence[Arrow]) -> dict[str, int]:
     """Return the length of the longest path to each step, visiting steps in topological order."""
     depths = dict.fromkeys(names, 0)
-    unvisited_names = dict.fromkeys(names, 0)
-    leaving: dict[str, list[str]] = {name: [] for name in names}
+    unvisited_counts = dict.fromkeys(names, 0)
+    outgoing: dict[str, list[str]] = {name: [] for name in names}
     for arrow in forward:
-        unvisited_names[arrow.end] += 1
-        leaving[arrow.start].append(arrow.end)
-    ready = [name for name in names if not unvisited_names[name]]
+        unvisited_counts[arrow.end] += 1
+        outgoing[arrow.start].append(arrow.end)
+    ready = [name for name in names if not unvisited_counts[name]]
     for name in ready:
-        for end in leaving[name]:
+        for end in outgoing[name]:
             depths[end] = max(depths[end], depths[name] + 1)
-            unvisited_names[end] -= 1
-            ready += [end] if not unvisited_names[end] else []
+            unvisited_counts[end] -= 1
+            ready += [end] if not unvisited_counts[end] else []
     return depths
 
 
 def _chain(arrow: Arrow, label: Size, nodes: Mapping[str, Node], trunks: dict[_Trunk, Node]) -> list[Node]:
     """Return the nodes along an arrow: its start, its label, its joints up to the first shared one, or its end."""
     start, end = nodes[arrow.start], nodes[arrow.end]
-    chain, pull = [start], NEXT if end.row == start.row + 2 else 1.0
+    chain, weight = [start], NEXT_ROW_WEIGHT if end.row == start.row + 2 else 1.0
     if label != NO_LABEL:
-        chain.append(Node(Box("", *label), start.row + 1, "label", pull))
-    chain += _joints(arrow, start.row + len(chain), end, pull, trunks)
+        chain.append(Node(Box("", *label), start.row + 1, "label", weight))
+    chain += _joints(arrow, start.row + len(chain), end, weight, trunks)
     for upper, lower in pairwise(chain):
         upper.below.append(lower)
         lower.above.append(upper)
     return chain
 
 
-def _joints(arrow: Arrow, first: int, end: Node, pull: float, trunks: dict[_Trunk, Node]) -> Iterator[Node]:
+def _joints(arrow: Arrow, first: int, end: Node, weight: float, trunks: dict[_Trunk, Node]) -> Iterator[Node]:
     """Yield new joints, then the first existing joint, or the end if there is none."""
     for row in range(first, end.row):
         trunk = (arrow.end, arrow.kind, row)
         if trunk in trunks:
             yield trunks[trunk]
             return
-        trunks[trunk] = Node(Box("", JOINT, 0.0), row, "joint", pull)
+        trunks[trunk] = Node(Box("", JOINT_WIDTH, 0.0), row, "joint", weight)
         yield trunks[trunk]
     yield end
 

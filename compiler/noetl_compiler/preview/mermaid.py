@@ -46,8 +46,8 @@ def _region(step: Step, ids: dict[str, str]) -> list[str]:
     """Return a subgraph of the steps of a loop's region."""
     if not step.loop or not step.loop.region:
         return []
-    inside = [f"    {ids[name]}" for name in step.loop.region if name in ids]
-    return [f'subgraph {ids[step.name]}_region["each {_escape(step.loop.element)}"]', *inside, "end"]
+    inner_steps = [f"    {ids[name]}" for name in step.loop.region if name in ids]
+    return [f'subgraph {ids[step.name]}_region["each {_escape(step.loop.element)}"]', *inner_steps, "end"]
 
 
 def _edge(arrow: Arrow, ids: dict[str, str]) -> str:

@@ -18,26 +18,26 @@ class KeyPathLookup:
     """The key path at every span of a document; empty without a document."""
 
     def __init__(self, root: Node | None = None) -> None:
-        self._keys: dict[tuple[int, int], str] = {}
-        for keys, path in _places(root, "") if root is not None else ():
-            self._keys.setdefault(path, keys)
+        self._key_paths: dict[tuple[int, int], str] = {}
+        for key_path, position in _key_paths(root, "") if root is not None else ():
+            self._key_paths.setdefault(position, key_path)
 
-    def of(self, span: Span, step: Span) -> str:
+    def describe(self, span: Span, step: Span) -> str:
         """Return the line and, if known, the key path relative to the step."""
-        above = self._keys.get((step.line, step.col), "")
-        keys = self._keys.get((span.line, span.col), "")
-        below = keys.removeprefix(above).lstrip(".") if keys.startswith(above) else keys
+        above = self._key_paths.get((step.line, step.col), "")
+        key_path = self._key_paths.get((span.line, span.col), "")
+        below = key_path.removeprefix(above).lstrip(".") if key_path.startswith(above) else key_path
         return f"line {span.line}{below and f', {below}'}"
 
 
-def _places(node: Node, keys: str) -> Iterator[tuple[str, tuple[int, int]]]:
+def _key_paths(node: Node, key_path: str) -> Iterator[tuple[str, tuple[int, int]]]:
     """Yield each node's key path and position, outer nodes first. An entry's key has the path of the entry."""
-    yield keys, (node.span.line, node.span.col)
+    yield key_path, (node.span.line, node.span.col)
     if isinstance(node, MappingNode):
         for key, item in node.entries:
-            below = f"{keys}.{key.text}".removeprefix(".")
+            below = f"{key_path}.{key.text}".removeprefix(".")
             yield below, (key.span.line, key.span.col)
-            yield from _places(item, below)
+            yield from _key_paths(item, below)
     elif isinstance(node, SequenceNode):
         for index, item in enumerate(node.items):
-            yield from _places(item, f"{keys}[{index}]")
+            yield from _key_paths(item, f"{key_path}[{index}]")

@@ -15,16 +15,16 @@ from noetl_compiler.preview.order import can_fall_to_final
 from noetl_compiler.preview.phrases import (
     assign_in_words,
     circuit_in_words,
-    condition,
     condition_in_words,
+    duration_in_words,
     guard_in_words,
     limit_in_words,
     loop_in_words,
     rule_in_words,
-    seconds,
     sets_in_words,
     sink_in_words,
     value_text,
+    when_in_words,
 )
 from noetl_compiler.value_merge import mapping_of
 
@@ -41,7 +41,7 @@ class Line(msgspec.Struct):
     """A line and its nested lines."""
 
     text: str
-    below: list[Line] = msgspec.field(default_factory=list["Line"])
+    children: list[Line] = msgspec.field(default_factory=list["Line"])
 
 
 def heading(graph: Graph) -> list[str]:
@@ -70,18 +70,18 @@ def _provider(entry: KeychainEntry) -> str:
 
 def content(step: Step, tools: Tools = KINDS) -> list[Line]:
     """Return what a step does: admission, loop, join, tasks with their rules and sinks, assignments."""
-    lines = [Line(f"{'admit' if rule.allow else 'skip'} {condition(rule.when)}".rstrip()) for rule in step.admit]
+    lines = [Line(f"{'admit' if rule.allow else 'skip'} {when_in_words(rule.when)}".rstrip()) for rule in step.admit]
     lines += [line for rule in step.enter for line in _entering(rule)]
     if step.loop:
         lines.append(Line(loop_in_words(step.loop), _iteration(step.loop)))
     if step.join != "wave":
         lines.append(Line("runs for each arrival" if step.join == "each" else "runs at the first arrival"))
     if step.timeout and step.timeout.total:
-        lines.append(Line(f"at most {seconds(step.timeout.total)}"))
+        lines.append(Line(f"at most {duration_in_words(step.timeout.total)}"))
     if step.failure:
         lines.append(Line(_FAILURES[step.failure]))
     if step.hold:
-        lines.append(Line(f"after a failure it waits for a person, at most {seconds(step.hold.seconds)}"))
+        lines.append(Line(f"after a failure it waits for a person, at most {duration_in_words(step.hold.seconds)}"))
     status = [Line(f"the run ends as {value_text(step.status.value)}")] if step.status else []
     return [*lines, *(_task(task, tools) for task in step.tasks), *_sets(step.set), *status]
 
@@ -108,22 +108,22 @@ def _task(task: Task, tools: Tools) -> Line:
     queue = "" if task.queue == task.kind else f" on queue {task.queue}"
     guard_text = f", afterwards {guard_in_words(task.guard)}".rstrip() if task.guard else ""
     guarantee = call_guarantee(task, tools)
-    kind = f"{task.kind}, {guarantee.word}" if guarantee else task.kind
+    kind = f"{task.kind}, {guarantee.how_often}" if guarantee else task.kind
     line = Line(f"{task.label} [{kind}]{queue} {summarise_call(task)}".rstrip() + guard_text)
     if task.timeout and (limit := limit_in_words(task.timeout)):
-        line.below.append(Line(limit))
-    line.below += [_sink(sink) for sink in task.sinks]
-    line.below += _sets(task.set)
+        line.children.append(Line(limit))
+    line.children += [_sink(sink) for sink in task.sinks]
+    line.children += _sets(task.set)
     if task.output:
-        line.below += [Line(f"{part.name} is {part.path} of its result") for part in task.output.select]
+        line.children += [Line(f"{part.name} is {part.path} of its result") for part in task.output.select]
     if task.policy:
-        line.below += _rules(task.policy)
+        line.children += _rules(task.policy)
     return line
 
 
 def _sink(sink: Sink) -> Line:
     guarantee = rows_guarantee(sink)
-    return Line(f"{sink_in_words(sink)}{f', rows {guarantee.word}' if guarantee else ''}")
+    return Line(f"{sink_in_words(sink)}{f', rows {guarantee.how_often}' if guarantee else ''}")
 
 
 def _rules(policy: Policy) -> list[Line]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from importlib.resources import files
 
-from jinja2 import Environment
+from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from noetl_compiler.diagnostics import Diagnostic, one_line
@@ -31,7 +31,7 @@ _TEMPLATE = re.compile(r"(\{\{.*?\}\})")
 def page(
     graph: Graph,
     forecast: Forecast,
-    findings: Sequence[Diagnostic] = (),
+    diagnostics: Sequence[Diagnostic] = (),
     origins: KeyPathLookup | None = None,
     tools: Tools = KINDS,
 ) -> str:
@@ -40,12 +40,14 @@ def page(
     steps, explainer = reading_order(graph), Explainer(graph, origins, tools)
     ids = {step.name: f"step-{index}" for index, step in enumerate(steps)}
     return (
-        Environment(autoescape=True)
+        Environment(autoescape=True, undefined=StrictUndefined)
         .from_string(template)
         .render(
             name=printable_line(graph.source.name),
             heading=[_mark_templates(line) for line in heading(graph)],
-            findings=[(finding.severity.value, _mark_templates(one_line(finding))) for finding in findings],
+            diagnostics=[
+                (diagnostic.severity.value, _mark_templates(one_line(diagnostic))) for diagnostic in diagnostics
+            ],
             picture=Markup(svg(graph, {name: f"#{id_}" for name, id_ in ids.items()}, tools)),  # noqa: S704 - svg() escapes
             tree=tree(graph, tools=tools),
             cost=forecast_cells(forecast),

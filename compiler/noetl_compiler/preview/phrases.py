@@ -21,7 +21,7 @@ from noetl_compiler.graph import (
     Value,
 )
 from noetl_compiler.language import defaults
-from noetl_compiler.language.names import PASSED
+from noetl_compiler.language.names import PASSED_ROOT
 from noetl_compiler.language.sinks import CALLS
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import mapping_of
@@ -29,20 +29,20 @@ from noetl_compiler.value_merge import mapping_of
 __all__ = [
     "assign_in_words",
     "circuit_in_words",
-    "condition",
     "condition_in_words",
+    "duration_in_words",
     "guard_in_words",
     "limit_in_words",
     "loop_in_words",
     "rule_in_words",
-    "seconds",
     "sets_in_words",
     "sink_in_words",
     "truncate",
     "value_text",
+    "when_in_words",
 ]
 
-_LONGEST = 160
+_MAX_CHARS = 160
 _OUTCOME = {"any": "", "ok": " on success", "error": " on error"}
 _ACTIONS = {"again": "call again", "break": "leave the step"}
 
@@ -50,7 +50,7 @@ _ACTIONS = {"again": "call again", "break": "leave the step"}
 def value_text(value: Value | Json) -> str:
     """Return a value on one line; a single template without its braces."""
     data = value.data if isinstance(value, Value) else value
-    return truncate(strip_braces(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _LONGEST)
+    return truncate(strip_braces(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _MAX_CHARS)
 
 
 def truncate(text: str, longest: int) -> str:
@@ -58,7 +58,7 @@ def truncate(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def condition(when: Template | None) -> str:
+def when_in_words(when: Template | None) -> str:
     """Return text such as ``when status == 'error'``; "" without a condition."""
     return f"when {strip_braces(when.source)}" if when else ""
 
@@ -101,8 +101,10 @@ def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
     """Return text such as ``set a, b`` for the names that an edge sets, and ``pass c`` for the arguments that it
     passes.
     """
-    names = [assign.target for assign in assigns if not assign.target.startswith(PASSED)]
-    passed_names = [name for assign in assigns if assign.target.startswith(PASSED) for name in mapping_of(assign.value)]
+    names = [assign.target for assign in assigns if not assign.target.startswith(PASSED_ROOT)]
+    passed_names = [
+        name for assign in assigns if assign.target.startswith(PASSED_ROOT) for name in mapping_of(assign.value)
+    ]
     return [
         f"{verb} {', '.join(assigned_names)}"
         for verb, assigned_names in (("set", names), ("pass", passed_names))
@@ -128,15 +130,15 @@ def assign_in_words(assign: Assign) -> str:
 
 def circuit_in_words(circuit: Circuit) -> str:
     """Return text such as ``after 5 failures within 60 s calls fail immediately, probed after 30 s``."""
-    window = f" within {seconds(circuit.window)}" if circuit.window else ""
-    probe = f", probed after {seconds(circuit.probe)}" if circuit.probe else ""
+    window = f" within {duration_in_words(circuit.window)}" if circuit.window else ""
+    probe = f", probed after {duration_in_words(circuit.probe)}" if circuit.probe else ""
     return f"after {value_text(circuit.failures)} failures{window} calls fail immediately{probe}"
 
 
 def limit_in_words(limit: Timeout) -> str:
     """Return text such as ``at most 30 s a call, 5 s to connect``; "" without limits."""
     parts = [
-        f"{seconds(value)} {scope}"
+        f"{duration_in_words(value)} {scope}"
         for value, scope in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
         if value is not None
     ]
@@ -157,7 +159,9 @@ def _calls(rule: Rule) -> str:
 def _signal(rule: Rule) -> str:
     if rule.wait_for is None:
         return ""
-    return f"each after the signal {rule.wait_for}" + (f" within {seconds(rule.timeout)}" if rule.timeout else "")
+    return f"each after the signal {rule.wait_for}" + (
+        f" within {duration_in_words(rule.timeout)}" if rule.timeout else ""
+    )
 
 
 def _delay(rule: Rule) -> list[str]:
@@ -168,11 +172,11 @@ def _delay(rule: Rule) -> list[str]:
         "linear": " more each time",
         "exponential": " doubling" if rule.multiplier == defaults.MULTIPLIER else f" times {rule.multiplier:g}",
     }[rule.backoff]
-    limit = [f"at most {seconds(rule.max_delay)}"] if rule.max_delay and rule.backoff != "none" else []
-    return [f"{seconds(rule.delay)}{growth}", *limit, *(["with jitter"] if rule.jitter else [])]
+    limit = [f"at most {duration_in_words(rule.max_delay)}"] if rule.max_delay and rule.backoff != "none" else []
+    return [f"{duration_in_words(rule.delay)}{growth}", *limit, *(["with jitter"] if rule.jitter else [])]
 
 
-def seconds(value: Value) -> str:
+def duration_in_words(value: Value) -> str:
     """Return text such as ``30 s``, ``2 hours`` or ``7 days``."""
     if not isinstance(value.data, int | float):
         return f"{value_text(value)} s"
@@ -219,7 +223,7 @@ def _frame_in_words(frame: Frame) -> str:
     parts = [
         f"framed: {value_text(frame.max_rows)} items an activity" if frame.max_rows else "framed",
         f"{value_text(frame.row_concurrency)} at once" if frame.row_concurrency else "",
-        f"begun within {seconds(frame.max_seconds)}" if frame.max_seconds else "",
+        f"begun within {duration_in_words(frame.max_seconds)}" if frame.max_seconds else "",
         f"until their results have {value_text(frame.max_bytes)} bytes" if frame.max_bytes else "",
     ]
     return ", ".join(filter(None, parts))

@@ -26,33 +26,35 @@ class RegionBox(NamedTuple):
 
 def region_boxes(graph: Graph, boxes: Sequence[Box]) -> list[RegionBox]:
     """Return the boxes, except those that would overlap a step outside of the loop."""
-    around = loops_around(graph)
+    enclosing_loops = loops_around(graph)
     loops = [name for name, step in graph.steps.items() if step.loop and step.loop.region]
-    inside = {loop: {name for name, outer in around.items() if loop in outer} for loop in loops}
-    return list(_boxes(graph, sorted(loops, key=lambda loop: len(around[loop])), inside, boxes, around))
+    inner_steps = {loop: {name for name, outer in enclosing_loops.items() if loop in outer} for loop in loops}
+    return list(
+        _boxes(graph, sorted(loops, key=lambda loop: len(enclosing_loops[loop])), inner_steps, boxes, enclosing_loops)
+    )
 
 
 def _boxes(
     graph: Graph,
     loops: Sequence[str],
-    inside: Mapping[str, set[str]],
+    inner_steps: Mapping[str, set[str]],
     boxes: Sequence[Box],
-    around: Mapping[str, Sequence[str]],
+    enclosing_loops: Mapping[str, Sequence[str]],
 ) -> Iterator[RegionBox]:
-    deepest = max((len(outer) for outer in around.values()), default=0)
+    deepest = max((len(outer) for outer in enclosing_loops.values()), default=0)
     for name in loops:
-        inner_boxes = [box for box in boxes if box.name in inside[name]]
+        inner_boxes = [box for box in boxes if box.name in inner_steps[name]]
         loop = graph.steps[name].loop
         if not inner_boxes or loop is None:
             continue
-        margin = MARGIN * (deepest - len(around[name])) / max(1, deepest)
+        margin = MARGIN * (deepest - len(enclosing_loops[name])) / max(1, deepest)
         left, right = min(_left(box) for box in inner_boxes) - margin, max(_right(box) for box in inner_boxes) + margin
         top, bottom = (
             min(box.y for box in inner_boxes) - margin,
             max(box.y + box.height for box in inner_boxes) + margin,
         )
         region_box = RegionBox(f"each {loop.element}", left, top - HEADING, right - left, bottom - top + HEADING)
-        if not any(_overlaps(region_box, box) for box in boxes if box.name not in inside[name]):
+        if not any(_overlaps(region_box, box) for box in boxes if box.name not in inner_steps[name]):
             yield region_box
 
 

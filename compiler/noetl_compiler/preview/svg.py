@@ -21,11 +21,11 @@ from noetl_compiler.printable import printable_line
 
 __all__ = ["svg"]
 
-ROW, LABEL_ROW = 17, 14
+ROW_HEIGHT, LABEL_ROW_HEIGHT = 17, 14
 PADDING = 12
-CHARACTER, SMALL_CHARACTER = 7.3, 6.7
+CHARACTER_WIDTH, LABEL_CHARACTER_WIDTH = 7.3, 6.7
 """Estimated width of a character in pixels; boxes are padded for wider fonts."""
-LONGEST, LONGEST_NAME, LONGEST_LABEL, LONGEST_FRAME = 62, 58, 44, 40
+MAX_COLUMNS, MAX_NAME_COLUMNS, MAX_LABEL_COLUMNS, MAX_REGION_COLUMNS = 62, 58, 44, 40
 MARGIN = 40
 
 _STYLE = """
@@ -58,13 +58,13 @@ def svg(graph: Graph, links: Mapping[str, str] | None = None, tools: Tools = KIN
     drawn_arrows = [arrow for step in steps for arrow in arrows(graph, step)]
     sizes = {name: _size(name, rows) for name, rows in texts.items()}
     boxes, curves = lay_out(sizes, drawn_arrows, [_label_size(arrow) for arrow in drawn_arrows])
-    around = region_boxes(graph, boxes)
+    regions = region_boxes(graph, boxes)
     name = _escape(graph.source.name)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" {_view(boxes, curves)} {_role(name)}>',
             f"<title>{name}</title><style>{_STYLE}</style>{_MARKER}",
-            *map(_frame, around),
+            *map(_region_box, regions),
             *(_path(curve) for curve in curves),
             *(_link(_box(graph, box, texts[box.name]), links, box.name) for box in boxes),
             *(_label(curve) for curve in curves if curve.label),
@@ -80,31 +80,31 @@ def _rows(step: Step, tools: Tools) -> list[tuple[int, str]]:
 
 
 def _parts(line: Line, depth: int) -> Iterator[tuple[int, str]]:
-    yield from enumerate(wrap(printable_line(line.text), LONGEST - 2 * depth))
+    yield from enumerate(wrap(printable_line(line.text), MAX_COLUMNS - 2 * depth))
 
 
 def _flatten(lines: Sequence[Line], depth: int) -> Iterator[tuple[int, Line]]:
     for line in lines:
         yield depth, line
-        yield from _flatten(line.below, depth + 1)
+        yield from _flatten(line.children, depth + 1)
 
 
 def _size(name: str, rows: list[tuple[int, str]]) -> Size:
     longest = max(
-        [16, 1.1 * columns(truncate(name, LONGEST_NAME)), *(columns(text) + 2 * depth for depth, text in rows)]
+        [16, 1.1 * columns(truncate(name, MAX_NAME_COLUMNS)), *(columns(text) + 2 * depth for depth, text in rows)]
     )
-    return longest * CHARACTER + 2 * PADDING, (len(rows) + 1) * ROW + 1.5 * PADDING
+    return longest * CHARACTER_WIDTH + 2 * PADDING, (len(rows) + 1) * ROW_HEIGHT + 1.5 * PADDING
 
 
 def _label_rows(arrow: Arrow) -> list[str]:
-    return wrap(printable_line(arrow.label), LONGEST_LABEL)
+    return wrap(printable_line(arrow.label), MAX_LABEL_COLUMNS)
 
 
 def _label_size(arrow: Arrow) -> Size:
     if not arrow.label:
         return NO_LABEL
     rows = _label_rows(arrow)
-    return max(map(columns, rows)) * SMALL_CHARACTER + PADDING, LABEL_ROW * len(rows) + 2.0
+    return max(map(columns, rows)) * LABEL_CHARACTER_WIDTH + PADDING, LABEL_ROW_HEIGHT * len(rows) + 2.0
 
 
 def _view(boxes: list[Box], curves: list[Curve]) -> str:
@@ -128,16 +128,16 @@ def _box(graph: Graph, box: Box, rows: list[tuple[int, str]]) -> str:
         "added" if step.injected else "",
     ]
     left, text = box.x - box.width / 2, box.y + PADDING + 8
-    name = _escape(truncate(step.name, LONGEST_NAME))
+    name = _escape(truncate(step.name, MAX_NAME_COLUMNS))
     lines = [f'<text class="name" x="{left + PADDING:g}" y="{text:g}">{name}</text>']
     for index, (depth, row) in enumerate(rows, 1):
-        x = left + PADDING + 2 * depth * CHARACTER
+        x = left + PADDING + 2 * depth * CHARACTER_WIDTH
         style = ' class="more"' if depth else ""
-        lines.append(f'<text{style} x="{x:g}" y="{text + index * ROW:g}">{_escape(row)}</text>')
-    inside = (
+        lines.append(f'<text{style} x="{x:g}" y="{text + index * ROW_HEIGHT:g}">{_escape(row)}</text>')
+    contents = (
         f"<title>{_escape(step.desc or step.name)}</title>{_rect(left, box.y, box.width, box.height)}{''.join(lines)}"
     )
-    return f'<g class="{" ".join(filter(None, kinds))}">{inside}</g>'
+    return f'<g class="{" ".join(filter(None, kinds))}">{contents}</g>'
 
 
 def _role(name: str) -> str:
@@ -149,9 +149,9 @@ def _link(box: str, links: Mapping[str, str] | None, name: str) -> str:
     return f'<a href="{_escape_quotes(links[name])}">{box}</a>' if links and name in links else box
 
 
-def _frame(frame: RegionBox) -> str:
-    x, y, label = frame.left + PADDING, frame.top + PADDING + 2, _escape(truncate(frame.label, LONGEST_FRAME))
-    shape = _rect(frame.left, frame.top, frame.width, frame.height)
+def _region_box(box: RegionBox) -> str:
+    x, y, label = box.left + PADDING, box.top + PADDING + 2, _escape(truncate(box.label, MAX_REGION_COLUMNS))
+    shape = _rect(box.left, box.top, box.width, box.height)
     return f'<g class="frame">{shape}<text x="{x:g}" y="{y:g}">{label}</text></g>'
 
 
@@ -169,11 +169,11 @@ def _label(curve: Curve) -> str:
     (x, y), (width, height) = curve.label or (0.0, 0.0), _label_size(curve.arrow)
     top = y - height / 2
     rows = "".join(
-        f'<text x="{x:g}" y="{top + LABEL_ROW * number - 3:g}">{_escape(row)}</text>'
+        f'<text x="{x:g}" y="{top + LABEL_ROW_HEIGHT * number - 3:g}">{_escape(row)}</text>'
         for number, row in enumerate(_label_rows(curve.arrow), 1)
     )
-    plate = _rect(x - width / 2 + PADDING / 4, top, width - PADDING / 2, height)
-    return f'<g class="label"><title>{_escape(curve.arrow.label)}</title>{plate}{rows}</g>'
+    background = _rect(x - width / 2 + PADDING / 4, top, width - PADDING / 2, height)
+    return f'<g class="label"><title>{_escape(curve.arrow.label)}</title>{background}{rows}</g>'
 
 
 def _escape(text: str) -> str:

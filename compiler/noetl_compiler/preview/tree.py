@@ -22,10 +22,10 @@ def tree(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> str:
     The steps of a loop's region are indented.
     """
     unreached_names = set(unreached_steps(graph))
-    around = loops_around(graph)
+    enclosing_loops = loops_around(graph)
     lines = [row for line in heading(graph) for row in draw(Line(line), width=width)]
     for step in reading_order(graph):
-        loops = [loop for name in around[step.name] if (loop := graph.steps[name].loop)]
+        loops = [loop for name in enclosing_loops[step.name] if (loop := graph.steps[name].loop)]
         label = "added" if step.injected else "unreachable" if step.name in unreached_names else ""
         marks = ", ".join(filter(None, [label, f"each {loops[0].element}" if loops else ""]))
         margin = "    " * len(loops)
@@ -47,16 +47,16 @@ def _step(graph: Graph, step: Step, marks: str, tools: Tools) -> Line:
 
 def draw(line: Line, first_prefix: str = "", rest_prefix: str = "", width: int | None = None) -> list[str]:
     """Draw a line and its nested lines with the branches of a tree in front of them."""
-    continuation = f"{rest_prefix}{'│  ' if line.below else '   ' if rest_prefix else '  '}"
+    continuation = f"{rest_prefix}{'│  ' if line.children else '   ' if rest_prefix else '  '}"
     head, *others = (
         wrap_at_spaces(printable_line(line.text), width - columns(continuation))
         if width
         else [printable_line(line.text)]
     )
     lines = [f"{first_prefix}{head}", *(f"{continuation}{other}" for other in others)]
-    for index, below in enumerate(line.below):
-        last = index == len(line.below) - 1
+    for index, children in enumerate(line.children):
+        last = index == len(line.children) - 1
         lines += draw(
-            below, f"{rest_prefix}{'└─ ' if last else '├─ '}", f"{rest_prefix}{'   ' if last else '│  '}", width
+            children, f"{rest_prefix}{'└─ ' if last else '├─ '}", f"{rest_prefix}{'   ' if last else '│  '}", width
         )
     return lines

@@ -16,7 +16,7 @@ from noetl_compiler.preview.geometry import GAP, Node, Row
 __all__ = ["assign_x_coordinates"]
 
 SWEEPS = 12
-STRAIGHT = 50.0
+JOINT_WEIGHT = 50.0
 """Weight of a joint next to a joint, relative to a box next to a box."""
 
 
@@ -24,12 +24,12 @@ def assign_x_coordinates(rows: Sequence[Row]) -> None:
     """Set the x and y of every node in place. The first row begins at y = 0."""
     _set_heights(rows)
     for row in rows:
-        _settle(row, [0.0] * len(row), [1.0] * len(row))
+        _place_row(row, [0.0] * len(row), [1.0] * len(row))
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
         for row in rows if down else reversed(rows):
-            pulls = [_pull(node, node.above if down else node.below) for node in row]
-            _settle(row, [place for place, _ in pulls], [weight for _, weight in pulls])
+            preferences = [_preferred_position(node, node.above if down else node.below) for node in row]
+            _place_row(row, [position for position, _ in preferences], [weight for _, weight in preferences])
 
 
 def _set_heights(rows: Sequence[Row]) -> None:
@@ -43,28 +43,28 @@ def _set_heights(rows: Sequence[Row]) -> None:
         y += tallest + GAP
 
 
-def _pull(node: Node, neighbours: Sequence[Node]) -> tuple[float, float]:
+def _preferred_position(node: Node, neighbours: Sequence[Node]) -> tuple[float, float]:
     """Return the mean x of the neighbours with the largest weight, and that weight; without neighbours, its own x."""
     if not neighbours:
         return node.box.x, 0.1
-    pulls = [STRAIGHT if node.kind == other.kind == "joint" else other.pull for other in neighbours]
-    strongest = max(pulls)
-    places = [other.box.x for other, pull in zip(neighbours, pulls, strict=True) if pull == strongest]
-    return sum(places) / len(places), max(node.pull, strongest)
+    weights = [JOINT_WEIGHT if node.kind == other.kind == "joint" else other.weight for other in neighbours]
+    largest = max(weights)
+    positions = [other.box.x for other, weight in zip(neighbours, weights, strict=True) if weight == largest]
+    return sum(positions) / len(positions), max(node.weight, largest)
 
 
-def _settle(row: Row, preferred_places: Sequence[float], weights: Sequence[float]) -> None:
-    """Place the nodes of a row as near to the wanted positions as their order and distances allow."""
+def _place_row(row: Row, preferred_positions: Sequence[float], weights: Sequence[float]) -> None:
+    """Place the nodes of a row as near to their preferred positions as their order and distances allow."""
     if not row:
         return
     offsets = list(accumulate((_distance(left, right) for left, right in pairwise(row)), initial=0.0))
     pools: list[tuple[float, float, int]] = []
-    for preferred_place, offset, weight in zip(preferred_places, offsets, weights, strict=True):
-        pools.append((preferred_place - offset, weight, 1))
+    for preferred_position, offset, weight in zip(preferred_positions, offsets, weights, strict=True):
+        pools.append((preferred_position - offset, weight, 1))
         while len(pools) > 1 and pools[-2][0] > pools[-1][0]:
             pools.append(_pool(pools.pop(), pools.pop()))
-    places = [mean for mean, _, count in pools for _ in range(count)]
-    for node, mean, offset in zip(row, places, offsets, strict=True):
+    positions = [mean for mean, _, count in pools for _ in range(count)]
+    for node, mean, offset in zip(row, positions, offsets, strict=True):
         node.box.x = mean + offset
 
 

@@ -19,8 +19,8 @@ from noetl_compiler.source import SourceFile, Span
 __all__ = ["add_alias_locations"]
 
 _ALIAS = re.compile(r"(?:^|[\s\[,{])\*[^\s,\[\]{}*]")
-_MAX_REPORTED = 3
-"""Aliases reported with one finding."""
+_MAX_REPORTED_ALIASES = 3
+"""The number of aliases reported with one finding."""
 
 
 class _Alias(NamedTuple):
@@ -46,7 +46,9 @@ def _add_aliases(diagnostic: Diagnostic, aliases: list[_Alias]) -> Diagnostic:
         for alias in aliases
         if alias.anchor_span <= diagnostic.span and _ends_inside(diagnostic.span, alias.anchor_span)
     ]
-    related = (Related(alias.span, f'the alias "*{alias.name}" repeats it here') for alias in uses[:_MAX_REPORTED])
+    related = (
+        Related(alias.span, f'the alias "*{alias.name}" repeats it here') for alias in uses[:_MAX_REPORTED_ALIASES]
+    )
     return replace(diagnostic, related=(*diagnostic.related, *related))
 
 
@@ -68,9 +70,9 @@ def _aliases(source: SourceFile) -> Iterator[_Alias]:
             case yaml.CollectionStartEvent():
                 open_collections.append((event.anchor, start))
             case yaml.CollectionEndEvent():
-                anchor, begin = open_collections.pop()
+                anchor, start_offset = open_collections.pop()
                 if anchor:
-                    anchors[anchor] = source.span(begin, end)
+                    anchors[anchor] = source.span(start_offset, end)
             case _:
                 pass
 

@@ -61,9 +61,9 @@ class Size(NamedTuple):
     chars: int
     height: int = 0
 
-    def since(self, before: Size, height: int) -> Size:
-        """Return the size of a node of this height; ``before`` is the budget used when the node began."""
-        return Size(self.nodes - before.nodes, self.chars - before.chars, height)
+    def since(self, size_before: Size, height: int) -> Size:
+        """Return the size of a node of this height; ``size_before`` is the budget used when the node began."""
+        return Size(self.nodes - size_before.nodes, self.chars - size_before.chars, height)
 
 
 class Budget:

@@ -1,4 +1,4 @@
-"""Build nodes from parser events, within budgets (reader.py explains the whole).
+"""Build nodes from parser events, within budgets (reader.py has an overview).
 
 :class:`Composer` handles one event after the other. It collects findings, and raises :class:`Refusal` for one after
 which it cannot continue.
@@ -29,8 +29,8 @@ MAX_FINDINGS = 500
 _STYLES: dict[str | None, ScalarStyle] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(r"(?:[!&]\S*(?:\s+(?:#[^\n]*\n\s*)*|$))*")
 _COLLECTION_TAGS = (None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-_UNCOUNTED_BREAK = re.compile("[\x85\u2028\u2029\ufeff]")
-"""Characters that the parser counts as a line break, or not as a column, unlike editors."""
+_MISCOUNTED = re.compile("[\x85\u2028\u2029\ufeff]")
+"""Characters that the parser counts otherwise than editors: as a line break, or not as a column."""
 
 
 class Refusal(Exception):  # noqa: N818 - a result, not a bug
@@ -56,29 +56,29 @@ class _OpenCollection:
     mapping to be ``merged``, after a duplicate key a value to be ``compared`` with the first, after an invalid key a
     value to be ``dropped``.
 
-    ``last`` is the span of its last child, and ``height`` grows with its children. ``before`` is the budget used when
-    it began, if it has an anchor.
+    ``last_span`` is that of its last child, and ``height`` grows with its children. ``size_before`` is the budget used
+    when it began, if it has an anchor.
     """
 
     __slots__ = (
         "anchor",
-        "before",
         "entries",
         "expected",
         "height",
         "is_bare_template",
         "items",
         "key",
-        "last",
+        "last_span",
         "merged",
+        "size_before",
         "span",
     )
 
     def __init__(self, span: Span, expected: _Expected) -> None:
-        self.span = self.last = span
+        self.span = self.last_span = span
         self.expected: _Expected = expected
         self.anchor: str | None = None
-        self.before: Size | None = None
+        self.size_before: Size | None = None
         self.height = 1
         self.is_bare_template = False
         self.key: ScalarNode | None = None
@@ -94,7 +94,7 @@ class Composer:
         self.root: Node | None = None
         self.diagnostics: list[Diagnostic] = []
         self._source = source
-        self._has_uncounted_breaks = not source.text.isascii() and _UNCOUNTED_BREAK.search(source.text) is not None
+        self._has_miscounted_characters = not source.text.isascii() and _MISCOUNTED.search(source.text) is not None
         self._budget = Budget()
         self._stack: list[_OpenCollection] = []
         self._anchors: dict[str, _Anchor | None] = {}
@@ -133,8 +133,8 @@ class Composer:
         if event.anchor or event.tag:
             span = self._without_properties(event, span)
         style = _STYLES.get(event.style, "plain")
-        places = expression_spans(self._source, span, text, style) if "{{" in text or "{%" in text else ()
-        node = ScalarNode(value, text, span, style, places)
+        expressions = expression_spans(self._source, span, text, style) if "{{" in text or "{%" in text else ()
+        node = ScalarNode(value, text, span, style, expressions)
         if event.anchor:
             self._anchors[event.anchor] = _Anchor(node, Size(1, len(text), 0))
         self._add_node(node, span, 0)
@@ -168,7 +168,7 @@ class Composer:
             span = self._without_properties(event, span)
         open_collection = _OpenCollection(span, "key" if isinstance(event, yaml.MappingStartEvent) else "item")
         if event.anchor:
-            open_collection.anchor, open_collection.before = event.anchor, self._budget.used_size
+            open_collection.anchor, open_collection.size_before = event.anchor, self._budget.used_size
             self._anchors[event.anchor] = None
         if excess := self._budget.add_collection(len(self._stack), offset):
             self._refuse(excess, span)
@@ -177,7 +177,9 @@ class Composer:
     def _end_collection(self, event: yaml.CollectionEndEvent) -> None:
         collection, last = self._stack.pop(), self._span_of(event)
         if (last.line, last.col) == (last.end_line, last.end_col):
-            last = collection.last  # a block collection ends where the next token starts: its last child is more exact
+            last = (
+                collection.last_span
+            )  # a block collection ends where the next token starts: its last child is more exact
         span = Span(collection.span.line, collection.span.col, last.end_line, last.end_col)
         node: Node = SequenceNode(tuple(collection.items), span)
         if collection.is_bare_template:
@@ -185,9 +187,9 @@ class Composer:
         elif collection.expected == "key":
             entries = {**collection.merged, **collection.entries} if collection.merged else collection.entries
             node = MappingNode(tuple(entries.values()), span)
-        if collection.anchor and collection.before:
+        if collection.anchor and collection.size_before:
             self._anchors[collection.anchor] = _Anchor(
-                node, self._budget.used_size.since(collection.before, collection.height)
+                node, self._budget.used_size.since(collection.size_before, collection.height)
             )
         self._add_node(node, span, collection.height)
 
@@ -197,7 +199,7 @@ class Composer:
             self.root = node
             return
         parent = self._stack[-1]
-        parent.last = span
+        parent.last_span = span
         if height >= parent.height:
             parent.height = height + 1
         if parent.expected == "item":
@@ -223,7 +225,7 @@ class Composer:
         if self._source.slice(node.span)[:1] == "{" and self._char_before(node.span) == "{":
             self._stack[-1].is_bare_template = True  # reported by _end_collection, when its end is known
         else:
-            hint = "a key is plain text"
+            hint = "write a string as the key"
             self._report(Code.UNSUPPORTED_YAML, node.span, "a key is a mapping or a list", hint)
 
     def _bare_template(self, span: Span) -> ScalarNode:
@@ -275,7 +277,7 @@ class Composer:
 
     def _span_of(self, event: Any) -> Span:
         start, end = event.start_mark, event.end_mark
-        if self._has_uncounted_breaks:
+        if self._has_miscounted_characters:
             return self._source.span(start.index, end.index)
         return Span(start.line + 1, start.column + 1, end.line + 1, end.column + 1)
 

@@ -21,8 +21,8 @@ from noetl_compiler.graph import Json
 __all__ = ["ScalarError", "is_merge", "is_plain_text", "resolve", "scalar_text", "short_tag"]
 
 _PREFIX = "tag:yaml.org,2002:"
-_LONGEST_NUMBER = 100  # sexagesimal numbers cost the square of their length
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_MAX_NUMBER_CHARS = 100  # sexagesimal numbers cost the square of their length
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 
 
 class ScalarError(ValueError):
@@ -93,14 +93,14 @@ def _kind(text: str, implicit: tuple[bool, bool]) -> str:
 
 
 def _construct_checked(text: str, kind: str) -> Json:
-    if len(text) > _LONGEST_NUMBER:
-        raise ScalarError("the number is too long", "put it in quotes to keep it as text")
+    if len(text) > _MAX_NUMBER_CHARS:
+        raise ScalarError("the number is too long", "put it in quotes to keep it as a string")
     try:
         value: Json = _CONSTRUCTORS[kind](yaml.ScalarNode(_PREFIX + kind, text))
     except (ValueError, KeyError, IndexError, OverflowError):
         raise ScalarError(f'"{text}" is not a valid {kind}', "remove the tag or correct the value") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise ScalarError(f'"{text}" is not a valid JSON number', "put it in quotes to keep it as text")
-    if isinstance(value, int) and not _SMALLEST <= value <= _LARGEST:
-        raise ScalarError(f'"{text}" needs more than 64 bits', "put it in quotes to keep it as text")
+        raise ScalarError(f'"{text}" is not a valid JSON number', "put it in quotes to keep it as a string")
+    if isinstance(value, int) and not _MIN_INTEGER <= value <= _MAX_INTEGER:
+        raise ScalarError(f'"{text}" needs more than 64 bits', "put it in quotes to keep it as a string")
     return value

@@ -98,8 +98,8 @@ def _bare_template_error(source: SourceFile, offset: int) -> Diagnostic | None:
     return _error(source, start, BARE_TEMPLATE, QUOTE_THE_TEMPLATE, code=Code.UNSUPPORTED_YAML)
 
 
-def _is_quoted(before: str) -> bool:
-    return before.count('"') % 2 == 1 or before.count("'") % 2 == 1
+def _is_quoted(text_before: str) -> bool:
+    return text_before.count('"') % 2 == 1 or text_before.count("'") % 2 == 1
 
 
 def _open_quote_error(source: SourceFile, offset: int) -> Diagnostic | None:
@@ -150,12 +150,12 @@ def _misplaced_key_error(source: SourceFile, offset: int, problem: str) -> Diagn
 
 def _key_below_value_error(source: SourceFile, key: _Key, offset: int) -> Diagnostic | None:
     """Report a key below one with a value, such as ``method: GET`` below ``tool: http``: YAML continues the value."""
-    above = next(_keys_of_lines_above(source, key.line), None)
-    is_below = above is not None and above.column < key.column and _PLAIN_VALUE.match(above.value)
-    if above is None or not is_below or source.offset(key.line, key.column + 1 + len(key.text)) < offset - 2:
+    key_above = next(_keys_of_lines_above(source, key.line), None)
+    is_below = key_above is not None and key_above.column < key.column and _PLAIN_VALUE.match(key_above.value)
+    if key_above is None or not is_below or source.offset(key.line, key.column + 1 + len(key.text)) < offset - 2:
         return None
-    message = f'"{key.text}" is indented below "{above.text}", which already has a value'
-    hint = f"indent it like {_location(above)}, or remove the value; {_NEEDS_QUOTES}"
+    message = f'"{key.text}" is indented below "{key_above.text}", which already has a value'
+    hint = f"indent it like {_location(key_above)}, or remove the value; {_NEEDS_QUOTES}"
     return _error(source, source.offset(key.line, key.column + 1), message, hint)
 
 

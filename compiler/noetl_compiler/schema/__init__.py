@@ -31,20 +31,20 @@ __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 class _DialectParts(msgspec.Struct, frozen=True):
     """The parts of a schema that differ by dialect.
 
-    ``usual`` are older names that are not deprecated in the dialect. ``binds``: see Calls.
+    ``accepted_older_names`` are not deprecated in the dialect. ``may_bind_fields``: see Calls.
     """
 
     steps: Callable[[Calls], Models]
-    usual: Collection[str]
-    binds: bool = False
+    accepted_older_names: Collection[str]
+    may_bind_fields: bool = False
 
 
 _DIALECT_PARTS: Mapping[Dialect, _DialectParts] = MappingProxyType(
     {
-        "v10": _DialectParts(lambda _: v10.STEPS, v10.OWN_WORDS),
-        "case": _DialectParts(case.steps, case.OWN_WORDS),
-        "legacy": _DialectParts(legacy.steps, legacy.OWN_WORDS),
-        "v1": _DialectParts(v1.steps, v1.OWN_WORDS, binds=True),
+        "v10": _DialectParts(lambda _: v10.STEPS, v10.ACCEPTED_OLDER_NAMES),
+        "case": _DialectParts(case.steps, case.ACCEPTED_OLDER_NAMES),
+        "legacy": _DialectParts(legacy.steps, legacy.ACCEPTED_OLDER_NAMES),
+        "v1": _DialectParts(v1.steps, v1.ACCEPTED_OLDER_NAMES, may_bind_fields=True),
     }
 )
 
@@ -55,13 +55,20 @@ DIALECTS: tuple[Dialect, ...] = tuple(_DIALECT_PARTS)
 def models_of(dialect: Dialect, kinds: ToolKinds = KNOWN_KINDS) -> Models:
     """Return the definitions of a dialect's schema; their names are unique."""
     parts = _DIALECT_PARTS[dialect]
-    calls = Calls(parts.binds, kinds)
-    return (*SHARED, *RETRIES, *routes(loose=dialect == "v1"), *tasks(calls), *workbook(calls), *parts.steps(calls))
+    calls = Calls(parts.may_bind_fields, kinds)
+    return (
+        *SHARED,
+        *RETRIES,
+        *routes(allows_bound_names=dialect == "v1"),
+        *tasks(calls),
+        *workbook(calls),
+        *parts.steps(calls),
+    )
 
 
 def schema_of_all(kinds: ToolKinds = KNOWN_KINDS) -> Schema:
     """Return the schema of playbooks in any dialect. It accepts the keys of all dialects and proposes those of v10."""
-    schemas = ((str(dialect), definitions(models_of(dialect, kinds), v10.OWN_WORDS)) for dialect in DIALECTS)
+    schemas = ((str(dialect), definitions(models_of(dialect, kinds), v10.ACCEPTED_OLDER_NAMES)) for dialect in DIALECTS)
     return {**_head("any dialect", "playbook"), **merge_dialects(dict(schemas))}
 
 
@@ -70,7 +77,7 @@ def json_schema(dialect: Dialect = "v10", kinds: ToolKinds = KNOWN_KINDS) -> Sch
     return {
         **_head(dialect, f"playbook-{dialect}"),
         "$ref": "#/definitions/playbook",
-        "definitions": definitions(models_of(dialect, kinds), _DIALECT_PARTS[dialect].usual),
+        "definitions": definitions(models_of(dialect, kinds), _DIALECT_PARTS[dialect].accepted_older_names),
     }
 
 

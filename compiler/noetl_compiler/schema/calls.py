@@ -52,10 +52,10 @@ _SPEC_WORDS = tuple(key.name for key in tables.TASK_SPEC.keys if key.name not in
 class Calls(msgspec.Struct, frozen=True):
     """The form of calls in a dialect, and their ``kinds``.
 
-    ``binds``: required fields of a tool may be among the names that are bound for the call.
+    ``may_bind_fields``: required fields of a tool may be among the names that are bound for the call.
     """
 
-    binds: bool = False
+    may_bind_fields: bool = False
     kinds: ToolKinds = KNOWN_KINDS
 
     def fields(self, kind: str) -> Model:
@@ -80,7 +80,7 @@ class Calls(msgspec.Struct, frozen=True):
         model = self._model(kind, name, head, ())
         names = words(*dict.fromkeys((*model.names, *_SPEC_WORDS)))
         spec = _SPEC if model.open else {"allOf": [_SPEC], "propertyNames": names}
-        return replace(model, properties=(*head, _settings_property(spec)), inside=("spec", *model.inside))
+        return replace(model, properties=(*head, _settings_property(spec)), needs_below=("spec", *model.needs_below))
 
     def _model(self, kind: str, name: str, properties: tuple[Property, ...], included: tuple[Model, ...]) -> Model:
         tool = self.kinds.tool(kind)
@@ -90,7 +90,7 @@ class Calls(msgspec.Struct, frozen=True):
             properties,
             included=(*included, CALL, self.fields(kind)),
             needs=_required_groups(tool),
-            inside=INPUT.names if self.binds and tool.bound_fields else (),
+            needs_below=INPUT.names if self.may_bind_fields and tool.bound_fields else (),
             open=tool.fields is None,
         )
 

@@ -14,9 +14,9 @@ from noetl_compiler.schema.model import Model, Models, Property, Schema, without
 from noetl_compiler.schema.shared import STEP_SPECS
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, TIMEOUT, any_of, list_of, ref, words
 
-__all__ = ["OWN_WORDS", "steps"]
+__all__ = ["ACCEPTED_OLDER_NAMES", "steps"]
 
-OWN_WORDS = frozenset({"args"})
+ACCEPTED_OLDER_NAMES = frozenset({"args"})
 """Older names that are not deprecated in this dialect."""
 
 _ABOUT_SPEC = "How the rules are evaluated, and how long the step may take."

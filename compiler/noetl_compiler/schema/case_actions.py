@@ -32,11 +32,11 @@ from noetl_compiler.schema.values import (
 
 __all__ = ["case_actions"]
 
-_ASSIGNED = any_of(MAPPING, list_of(ref("assignment")))
+_ASSIGNMENTS = any_of(MAPPING, list_of(ref("assignment")))
 _ACTIONS = (
     Property("next", "The next step or steps.", ref("case_next")),
-    Property("set", "Names to set.", _ASSIGNED),
-    Property("vars", "Names to set.", _ASSIGNED),
+    Property("set", "Names to set.", _ASSIGNMENTS),
+    Property("vars", "Names to set.", _ASSIGNMENTS),
     Property("result", STEP_SPEC.about_of("returns")),
     Property("fail", "Fails the step, with this message.", any_of(ref("failure"), {"not": MAPPING})),
     Property("skip", "Whether the rest of the step is skipped.", FLAG),

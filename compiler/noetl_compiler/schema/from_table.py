@@ -8,7 +8,7 @@ from typing import cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Range, Suggested, ValueType
+from noetl_compiler.language.value_types import Choice, Either, ListOf, Nested, Plain, Range, Suggested, ValueType
 from noetl_compiler.language.words import Words
 from noetl_compiler.schema import values
 from noetl_compiler.schema.model import Model, Property, Schema
@@ -22,7 +22,7 @@ _PLAIN: Mapping[Plain, Schema] = MappingProxyType(
         Plain.NAME: values.NAME,
         Plain.FLAG: values.FLAG,
         Plain.NUMBER: values.NUMBER,
-        Plain.INDEX: {"type": "integer", "minimum": 0},
+        Plain.INTEGER: {"type": "integer", "minimum": 0},
         Plain.AMOUNT: values.AMOUNT,
         Plain.COUNT: values.COUNT,
         Plain.SECONDS: values.SECONDS,
@@ -42,7 +42,7 @@ def model_of(construct: Construct, rules: Schema | None = None) -> Model:
         properties(construct.keys),
         needs=construct.needs,
         open=construct.open,
-        inside=construct.inside,
+        needs_below=construct.needs_below,
         rules=rules or {},
     )
 
@@ -72,7 +72,7 @@ def value_of_type(value: ValueType) -> Schema:
             return _PLAIN[value]
         case Choice(known):
             return values.described_words(known.about) if isinstance(known, Words) else values.words(*known)
-        case Below(name, marks):
+        case Nested(name, marks):
             return _ref_if_has(name, marks) if marks else values.ref(name)
         case ListOf(item, least):
             list_schema = values.list_of(value_of_type(item))

@@ -10,25 +10,25 @@ from noetl_compiler.schema.model import Model, Property, Schema
 
 __all__ = ["KeyPaths", "paths_below"]
 
-_FAR = 0.4
+_LEAST_SIMILARITY = 0.4
 """The least similarity of a suggested key, if none is very similar."""
 
 
 @dataclass(frozen=True)
 class KeyPaths:
-    """The paths to all keys: of supported tool kinds (``running``), below ``constructs``, the shortest first, and of
-    unsupported kinds (``others``).
+    """The paths to all keys: of supported tool kinds, below ``constructs``, the shortest first, and of unsupported
+    kinds.
     """
 
     kinds: Sequence[str]
-    running: Sequence[str]
+    supported: Sequence[str]
     constructs: Sequence[str]
-    others: Sequence[str]
+    unsupported: Sequence[str]
 
     @property
     def names(self) -> list[str]:
         """The names of all keys, without those of unsupported kinds."""
-        return [_last_name(path) for path in (*self.running, *self.constructs)]
+        return [_last_name(path) for path in (*self.supported, *self.constructs)]
 
     def hint(self, name: str, known_names: Sequence[str], parent: str = "") -> str:
         """Return the hint for an unknown key below the path ``parent``; "" if no key is similar.
@@ -45,11 +45,11 @@ class KeyPaths:
             return hint
         if similar := most_similar(name, self.names):
             return f'did you mean "{self._path_to(similar, parent)}"?'
-        return nearest_or_all(name, known_names, "keys are") or nearest(name, known_names, _FAR)
+        return nearest_or_all(name, known_names, "keys are") or nearest(name, known_names, _LEAST_SIMILARITY)
 
     def _path_to(self, name: str, parent: str) -> str:
         """Return the shortest path to a key, preferably below ``parent``; "" if there is none."""
-        for group in (self.running, self.constructs, self.others):
+        for group in (self.supported, self.constructs, self.unsupported):
             paths = [path for path in group if _last_name(path) == name]
             if paths:
                 return min(paths, key=lambda path: (path.count("."), not _is_below(path, parent)))

@@ -25,12 +25,12 @@ class KeysBelow(NamedTuple):
     is_open: bool = False
 
 
-_NOTHING = KeysBelow()
+_NO_KEYS = KeysBelow()
 
 
 def keys_below(key: str) -> KeysBelow:
     """Return the keys of the mappings that may be the value of a key."""
-    return _keys_below(key) if key in _all_keys() else _NOTHING
+    return _keys_below(key) if key in _all_keys() else _NO_KEYS
 
 
 @cache

@@ -11,9 +11,9 @@ from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
 
-__all__ = ["OWN_WORDS", "steps"]
+__all__ = ["ACCEPTED_OLDER_NAMES", "steps"]
 
-OWN_WORDS = frozenset({"args", "collection", "element", "concurrency"})
+ACCEPTED_OLDER_NAMES = frozenset({"args", "collection", "element", "concurrency"})
 """Older names that are not deprecated in this dialect."""
 
 _BY_STEP_NAME = "a step's result is reached by the step's name"
@@ -46,9 +46,9 @@ def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
 
 _NO_TOOL = Property("tool", "The kind of tool to call, with its fields beside it.", {"const": None}, older=("type",))
 
-_ABSENT: Schema = {"properties": {"tool": {"type": "null"}, "type": {"type": "null"}}}
-_NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}
-_STORES: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type": "null"}}}}
+_HAS_NO_TOOL: Schema = {"properties": {"tool": {"type": "null"}, "type": {"type": "null"}}}
+_IS_NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": ["object", "array"]}}}
+_HAS_SINK: Schema = {"required": ["sink"], "properties": {"sink": {"not": {"type": "null"}}}}
 
 
 def steps(calls: Calls) -> Models:
@@ -86,8 +86,11 @@ def steps(calls: Calls) -> Models:
             rules={
                 "allOf": [
                     *by_kind(kinds, "tool", "type"),
-                    {"if": _NESTED, "then": ref("nested_step")},
-                    {"if": _ABSENT, "then": {"if": _STORES, "then": ref("store_step"), "else": ref("bare_step")}},
+                    {"if": _IS_NESTED, "then": ref("nested_step")},
+                    {
+                        "if": _HAS_NO_TOOL,
+                        "then": {"if": _HAS_SINK, "then": ref("store_step"), "else": ref("bare_step")},
+                    },
                 ]
             },
         ),

@@ -134,10 +134,10 @@ class _Tables:
     def entry_of_kind(self, kind: str) -> KeyEntry:
         """Return the entry of a tool kind, whose keys are separate from those of every call."""
         model, tool = self._models[f"{kind}_task"], self._kinds.tool(kind)
-        *shared_models, own_model = model.included
-        every_call = replace(model, included=tuple(shared_models))
-        own_keys, shared_keys = tuple(_keys_with_meanings([own_model])), tuple(_keys_with_meanings([every_call]))
-        return KeyEntry(kind, tool.summary, keys=own_keys, shared_keys=shared_keys, tool=tool)
+        *shared_models, kind_model = model.included
+        shared_model = replace(model, included=tuple(shared_models))
+        kind_keys, shared_keys = tuple(_keys_with_meanings([kind_model])), tuple(_keys_with_meanings([shared_model]))
+        return KeyEntry(kind, tool.summary, keys=kind_keys, shared_keys=shared_keys, tool=tool)
 
     def unknown_message(self, name: str, known_names: Sequence[str], parent: str = "") -> str:
         """Return the message for an unknown key, with the path where it belongs or the nearest key."""

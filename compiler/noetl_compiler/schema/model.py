@@ -44,8 +44,8 @@ class Model(msgspec.Struct, frozen=True):
     """A mapping of a playbook.
 
     ``included`` are models whose properties are allowed here too. Of each group of keys in ``needs``, one is required,
-    here or in one of the mappings ``inside``. Unknown keys are errors unless the model is ``open``. ``rules`` are
-    further keywords of JSON Schema.
+    here or in the mapping of one of the keys ``needs_below``. Unknown keys are errors unless the model is ``open``.
+    ``rules`` are further keywords of JSON Schema.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Model(msgspec.Struct, frozen=True):
     included: tuple[Model, ...] = ()
     needs: tuple[tuple[str, ...], ...] = ()
     open: bool = False
-    inside: tuple[str, ...] = ()
+    needs_below: tuple[str, ...] = ()
     rules: Schema = msgspec.field(default_factory=dict[str, Json])
 
     @property

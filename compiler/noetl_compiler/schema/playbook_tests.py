@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_compiler.language.constructs.playbook_tests import TEST_FILE, TESTS
+from noetl_compiler.language.constructs.playbook_tests import TEST_CONSTRUCTS, TEST_FILE
 from noetl_compiler.schema.from_table import model_of
 from noetl_compiler.schema.model import Schema
 from noetl_compiler.schema.to_json_schema import definitions
@@ -17,5 +17,7 @@ def schema_of_tests() -> Schema:
         "$id": "https://noetl.io/schema/playbook-test.json",
         "title": "Tests of a NoETL playbook",
         "$ref": f"#/definitions/{TEST_FILE.name}",
-        "definitions": definitions(tuple(model_of(construct) for construct in TESTS), usual=()),
+        "definitions": definitions(
+            tuple(model_of(construct) for construct in TEST_CONSTRUCTS), accepted_older_names=()
+        ),
     }

@@ -55,13 +55,11 @@ _ROUTES: Models = (
 )
 
 
-_STORED = Property(
+_SINK = Property(
     "sink", "Where the result of the step is stored when this rule is followed.", ref("sink"), required=True
 )
 CASES: Models = (
-    Model(
-        "stored_choice", "A rule that stores the result of the step.", (_STORED, *model_of(tables.CHOICE).properties)
-    ),
+    Model("stored_choice", "A rule that stores the result of the step.", (_SINK, *model_of(tables.CHOICE).properties)),
     Shape(
         "cases",
         any_of(
@@ -72,7 +70,10 @@ CASES: Models = (
 """The rules of a v1 ``case``."""
 
 
-def routes(*, loose: bool) -> Models:
-    """Return the models of ``next``. ``loose``: other keys of a target with templates are names bound for its step."""
-    rules: Schema = {"additionalProperties": {"type": "string", "pattern": TEMPLATE}} if loose else {}
+def routes(*, allows_bound_names: bool) -> Models:
+    """Return the models of ``next``.
+
+    ``allows_bound_names``: other keys of a target whose value is a template are names bound for its step.
+    """
+    rules: Schema = {"additionalProperties": {"type": "string", "pattern": TEMPLATE}} if allows_bound_names else {}
     return (model_of(tables.TARGET, rules), *_ROUTES)

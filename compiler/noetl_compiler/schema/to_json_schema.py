@@ -12,18 +12,21 @@ from noetl_compiler.schema.values import ANYTHING, NOTHING
 __all__ = ["definitions"]
 
 
-def definitions(models: Models, usual: Collection[str]) -> Schema:
-    """Return the definitions of a dialect. ``usual`` are older names that are not deprecated in it."""
-    return {model.name: model.value if isinstance(model, Shape) else _mapping(model, usual) for model in models}
+def definitions(models: Models, accepted_older_names: Collection[str]) -> Schema:
+    """Return the definitions of a dialect; ``accepted_older_names`` are not deprecated in it."""
+    return {
+        model.name: model.value if isinstance(model, Shape) else _mapping(model, accepted_older_names)
+        for model in models
+    }
 
 
-def _properties(model: Model, usual: Collection[str]) -> Schema:
+def _properties(model: Model, accepted_older_names: Collection[str]) -> Schema:
     """Return every property under each of its names."""
     schema: Schema = {}
     for key in model.properties:
-        schema[key.name] = _property(key, key.about, deprecated=key.deprecated and key.name not in usual)
+        schema[key.name] = _property(key, key.about, deprecated=key.deprecated and key.name not in accepted_older_names)
         for name in key.older:
-            schema[name] = _older(key, name, usual)
+            schema[name] = _older(key, name, accepted_older_names)
     return schema
 
 
@@ -32,8 +35,8 @@ def _included_keys(model: Model) -> Schema:
     return {name: True for included_model in model.included for name in included_model.names}
 
 
-def _older(key: Property, name: str, usual: Collection[str]) -> Schema:
-    if name in usual:
+def _older(key: Property, name: str, accepted_older_names: Collection[str]) -> Schema:
+    if name in accepted_older_names:
         return _property(key, key.about, deprecated=key.deprecated)
     return _property(key, f'An older name of "{key.name}".', deprecated=True)
 
@@ -63,7 +66,7 @@ def _or_null(value: Schema) -> Schema:
     return {"anyOf": [value, NOTHING]}
 
 
-def _mapping(model: Model, usual: Collection[str]) -> Schema:
+def _mapping(model: Model, accepted_older_names: Collection[str]) -> Schema:
     required: list[Json] = [key.name for key in model.properties if key.required and not key.older]
     groups = [key.names for key in model.properties if key.required and key.older]
     needs = [_need_schema(group, model) for group in (*groups, *model.needs)]
@@ -73,7 +76,7 @@ def _mapping(model: Model, usual: Collection[str]) -> Schema:
         "description": model.about,
         "type": "object",
         **({"required": required} if required else {}),
-        "properties": {**_included_keys(model), **_properties(model, usual)},
+        "properties": {**_included_keys(model), **_properties(model, accepted_older_names)},
         **({} if model.open else {"additionalProperties": False}),
         **model.rules,
         **({"allOf": constraints} if constraints else {}),
@@ -81,9 +84,12 @@ def _mapping(model: Model, usual: Collection[str]) -> Schema:
 
 
 def _need_schema(group: tuple[str, ...], model: Model) -> Schema:
-    present: list[Json] = [{"required": [key]} for key in group]
-    within: list[Json] = [{"not": {"properties": {key: {"not": {"anyOf": present}}}}} for key in model.inside]
-    return {"anyOf": [*present, *within]}
+    """Return a schema that requires one key of the group, here or in one of the mappings ``model.needs_below``."""
+    has_key: list[Json] = [{"required": [key]} for key in group]
+    nested_has_key: list[Json] = [
+        {"not": {"properties": {key: {"not": {"anyOf": has_key}}}}} for key in model.needs_below
+    ]
+    return {"anyOf": [*has_key, *nested_has_key]}
 
 
 def _list(value: Json) -> list[Json]:

@@ -13,22 +13,22 @@ from noetl_compiler.schema.values import described_words
 
 __all__ = ["KNOWN_KINDS", "ToolKinds"]
 
-_MARK = ToolDescription("Marks a step; calls nothing.", {})
+_MARKER = ToolDescription("Marks a step; calls nothing.", {})
 
 
 class ToolKinds:
     """All values of ``kind`` with their tools, including those that only mark a step or call the workbook."""
 
     def __init__(self, tools: Tools) -> None:
-        marks = dict.fromkeys(sorted(PSEUDO_KINDS), _MARK)
-        self._of: Tools = MappingProxyType({**tools, "workbook": WORKBOOK_CALL, **marks})
-        self.names = tuple(self._of)
+        marks = dict.fromkeys(sorted(PSEUDO_KINDS), _MARKER)
+        self._by_name: Tools = MappingProxyType({**tools, "workbook": WORKBOOK_CALL, **marks})
+        self.names = tuple(self._by_name)
         self.tools = tools
 
     @property
     def meanings(self) -> Mapping[str, str]:
         """Each kind with a sentence about it."""
-        return {name: tool.summary for name, tool in self._of.items()}
+        return {name: tool.summary for name, tool in self._by_name.items()}
 
     @property
     def words(self) -> Schema:
@@ -37,11 +37,11 @@ class ToolKinds:
 
     def tool(self, kind: str) -> ToolDescription:
         """Return the description of a tool of this kind."""
-        return self._of[kind]
+        return self._by_name[kind]
 
     def fields(self, kind: str) -> tuple[Property, ...]:
         """Return the fields of a kind with their older names; a kind that accepts any field has none."""
-        tool = self._of[kind]
+        tool = self._by_name[kind]
         older = {
             new: tuple(old for old, name in tool.renamed_fields.items() if name == new)
             for new in tool.renamed_fields.values()
@@ -57,7 +57,7 @@ class ToolKinds:
 
     def is_supported(self, kind: str) -> bool:
         """Whether a run may call it. Tasks of the workbook are part of the graph of their caller."""
-        return kind == "workbook" or self._of[kind].has_executor
+        return kind == "workbook" or self._by_name[kind].has_executor
 
 
 KNOWN_KINDS = ToolKinds(KINDS)

@@ -26,13 +26,13 @@ from noetl_compiler.schema.values import (
     words,
 )
 
-__all__ = ["OWN_WORDS", "steps"]
+__all__ = ["ACCEPTED_OLDER_NAMES", "steps"]
 
-OWN_WORDS = frozenset({"with", "collection", "element", "filter", "save", "task"})
+ACCEPTED_OLDER_NAMES = frozenset({"with", "collection", "element", "filter", "save", "task"})
 """Older names that are not deprecated in this dialect."""
 
 _NAME = Property("step", STEP.about_of("step"), NAME)
-_NAMED = (("step", "name"),)
+_NEEDS_NAME = (("step", "name"),)
 """A step with a type may have its name in "name"."""
 
 _STEP = Model(
@@ -58,19 +58,19 @@ _STEP = Model(
         ),
         Property("case", 'The next steps, with their conditions; write "next" instead.', ref("cases"), deprecated=True),
     ),
-    needs=_NAMED,
+    needs=_NEEDS_NAME,
     open=True,
 )
 _CALL = Property("call", "The call of the step: a name, or a mapping of fields.", ref("called"), required=True)
 _SINKS = properties(sink_and_save(STEP_SPEC.about_of("sink")))
 
-_NOT_FLAT = ("cursor", "policy", "frame", "distribution")
-_ITERATED = tuple(
+_NESTED_LOOP_KEYS = ("cursor", "policy", "frame", "distribution")
+_LOOP_PROPERTIES = tuple(
     replace(loop_key, older=tuple(name for name in loop_key.older if name != "as"))
     for loop_key in properties(LOOP_KEYS)
-    if loop_key.name not in _NOT_FLAT
+    if loop_key.name not in _NESTED_LOOP_KEYS
 )
-_ITERATES = any_of(
+_IS_ITERATOR = any_of(
     *({"required": [key], "properties": {key: {"enum": ["iterator", "loop"]}}} for key in ("type", "tool"))
 )
 _IS_NESTED: Schema = {
@@ -96,7 +96,7 @@ def steps(calls: Calls) -> Models:
             "Runs a task once for each item of a list.",
             (
                 *(Property(key, "Runs a task once for each item of a list.", _ITERATOR) for key in ("type", "tool")),
-                *_ITERATED,
+                *_LOOP_PROPERTIES,
                 Property(
                     "task",
                     "The task or tasks to run for each item.",
@@ -140,10 +140,10 @@ def steps(calls: Calls) -> Models:
                 Property("tool", "The kind of tool to call.", any_of(form.words, _ITERATOR, ref("tool"))),
                 Property("call", "The call of the step: a name, or a mapping of fields.", ref("called")),
             ),
-            needs=_NAMED,
+            needs=_NEEDS_NAME,
             open=True,
             rules=first_of(
-                (_ITERATES, ref("iterator_step")),
+                (_IS_ITERATOR, ref("iterator_step")),
                 (has("call"), ref("call_step")),
                 (_IS_NESTED, ref("nested_step")),
                 (_IS_REGION, ref("region_step")),

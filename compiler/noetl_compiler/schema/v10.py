@@ -7,8 +7,8 @@ from noetl_compiler.schema.from_table import model_of
 from noetl_compiler.schema.model import Models
 from noetl_compiler.schema.shared import STEP_SPECS
 
-__all__ = ["OWN_WORDS", "STEPS"]
+__all__ = ["ACCEPTED_OLDER_NAMES", "STEPS"]
 
-OWN_WORDS = frozenset[str]()
+ACCEPTED_OLDER_NAMES = frozenset[str]()
 
 STEPS: Models = (model_of(STEP), model_of(STEP_SPEC), *STEP_SPECS)

@@ -22,19 +22,19 @@ from noetl_compiler.schema.values import NAME, any_of, described_words, first_of
 __all__ = ["Form", "nested_calls"]
 
 _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {kind: tuple(word for word, meant in V1_KINDS.items() if meant == kind) for kind in V1_KINDS.values()}
+    {kind: tuple(word for word, called_kind in V1_KINDS.items() if called_kind == kind) for kind in V1_KINDS.values()}
 )
 _SAVES = tuple(sorted(V1_SAVES))
 _NAME = Property("name", "A second name for the result, in addition to the step's name.", NAME)
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A form of calls: its name, the keys that may contain the kind, and the models whose keys are beside the call."""
+    """A form of calls: its name, the keys that may contain the kind, and the models of the step that is the call."""
 
     name: str
     keys: tuple[str, ...]
     calls: Calls
-    around: tuple[Model, ...] = ()
+    step_models: tuple[Model, ...] = ()
 
     @property
     def words(self) -> Schema:
@@ -62,34 +62,34 @@ class Form(msgspec.Struct, frozen=True):
         )
 
     def _models_by_kind(self) -> tuple[tuple[str, Model], ...]:
-        kinds = (kind for kind in self.calls.kinds.names if self.around or kind not in PSEUDO_KINDS)
+        kinds = (kind for kind in self.calls.kinds.names if self.step_models or kind not in PSEUDO_KINDS)
         return tuple((kind, self._model(kind)) for kind in kinds)
 
     def _model(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
-        kind_property = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
+        kind_properties = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
         name_properties = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
         input_properties = (INPUT,) if kind in PSEUDO_KINDS else ()
-        own_properties = () if self.around else RETURN_AND_ON_ERROR
+        outcome_properties = () if self.step_models else RETURN_AND_ON_ERROR
         return self.calls.flat_call(
             kind,
             f"{kind}_{self.name}",
-            (*kind_property, *name_properties, *input_properties, *own_properties),
-            self.around,
+            (*kind_properties, *name_properties, *input_properties, *outcome_properties),
+            self.step_models,
         )
 
     def _saving_model(self) -> Model:
         kinds = words(*_SAVES, *self.calls.kinds.names)  # beside "type" the tool is the kind of store
-        kind_property = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
+        kind_properties = (Property(key, "Marks a step that only stores something.", kinds) for key in self.keys)
         flat_properties = properties(sink_key for sink_key in SINK_KEYS if FLAT_KEYS.issuperset(sink_key.names))
         save_property = Property("save", "What to store, and where.", one_or_more(ref("saved")), older=("sink",))
         about = "Only stores something; without a kind of store, what is stored is the step's result."
-        own_properties = () if self.around else RETURN_AND_ON_ERROR
+        outcome_properties = () if self.step_models else RETURN_AND_ON_ERROR
         return Model(
             f"saving_{self.name}",
             about,
-            (*kind_property, _NAME, save_property, *flat_properties, *own_properties),
-            self.around,
+            (*kind_properties, _NAME, save_property, *flat_properties, *outcome_properties),
+            self.step_models,
         )
 
     def _only_saves(self) -> Schema:

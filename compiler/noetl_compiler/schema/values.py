@@ -98,7 +98,7 @@ CONDITION: Schema = {
 
 
 def ref(name: str) -> Schema:
-    """Return a reference to the definition ``place``."""
+    """Return a reference to the definition of this name."""
     return {"$ref": f"#/definitions/{name}"}
 
 

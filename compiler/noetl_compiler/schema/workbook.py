@@ -22,8 +22,8 @@ _SIGNATURE = tuple(
     without_effect(name, "arguments and results are known only at run time") for name in ("accepts", "returns")
 )
 
-_LISTED = list_of({"allOf": [ref("workbook_entry"), has(*_LABEL.names)]})
-_MAPPED: Schema = {"type": "object", "additionalProperties": ref("workbook_entry")}
+_TASK_LIST = list_of({"allOf": [ref("workbook_entry"), has(*_LABEL.names)]})
+_TASK_MAPPING: Schema = {"type": "object", "additionalProperties": ref("workbook_entry")}
 _IS_NESTED: Schema = {"required": ["tool"], "properties": {"tool": {"type": "object"}}}
 _ENTRY: Schema = {"type": "object", "if": _IS_NESTED, "then": ref("workbook_nested"), "else": ref("workbook_flat")}
 
@@ -46,7 +46,7 @@ def workbook(calls: Calls) -> Models:
 
 def _task(kind: str, calls: Calls) -> Model:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("kind", "type"))
-    head = (_LABEL, kind_property, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.binds else ()))
+    head = (_LABEL, kind_property, *_SIGNATURE, *(RETURN_AND_ON_ERROR if calls.may_bind_fields else ()))
     return replace(calls.flat_call(kind, f"{kind}_workbook_task", head), needs=())
 
 
@@ -72,9 +72,9 @@ def _workbook_models(incomplete_task: Schema) -> Models:
         Model(
             "workbook_mapping",
             PLAYBOOK.about_of("workbook"),
-            (Property("tasks", "The tasks, by name or as a list.", any_of(_LISTED, _MAPPED), required=True),),
+            (Property("tasks", "The tasks, by name or as a list.", any_of(_TASK_LIST, _TASK_MAPPING), required=True),),
             open=True,
         ),
-        Shape("workbook", any_of(_LISTED, ref("workbook_mapping"))),
+        Shape("workbook", any_of(_TASK_LIST, ref("workbook_mapping"))),
         Shape("workbook_entry", _ENTRY),
     )

@@ -51,12 +51,12 @@ _UNITS_PER_STEP, _UNITS_PER_NODE_PASSED_ON = 10, 2
 
 _NODES_PER_CREATED_NODE = MAX_NODES_PASSED_ON // MAX_NODES
 
-_WORD, _BITS_PER_STEP = 64, 15
+_WORD_BITS, _BITS_PER_STEP = 64, 15
 _SQUARED_BITS_PER_STEP = 30_000
 """Converting an integer between binary and decimal takes time in proportion to the square of its length."""
 
 _STEPS_PER_DEEP_READ, _STEPS_PER_CONTAINER, _STEPS_PER_ITEM = 130, 20, 3
-_STEPS_PER_FLOAT, _STEPS_NOT_CACHED = 7, 100
+_STEPS_PER_FLOAT, _MAX_STEPS_UNCACHED = 7, 100
 _CHARS_PER_STEP_OUTSIDE_ASCII = 2
 """Filters that compare strings convert their case, which is slow where one letter becomes several."""
 
@@ -167,13 +167,13 @@ class RenderBudget:
 
     def charge_long_integer(self, bits: int) -> None:
         """Charge for computing an integer of ``bits`` bits."""
-        if bits > _WORD:
+        if bits > _WORD_BITS:
             self.check_bits(bits)
             self.charge_steps(bits // _BITS_PER_STEP)
 
     def charge_digits(self, bits: int) -> None:
         """Charge for writing or reading an integer of ``bits`` bits in decimal."""
-        if bits > _WORD:
+        if bits > _WORD_BITS:
             self.charge_long_integer(bits)
             self.charge_steps(bits * bits // _SQUARED_BITS_PER_STEP)
 
@@ -203,7 +203,7 @@ class RenderBudget:
                 self._charge_weight(cached_weight, times)
                 return
             weight = self._charge_container(value, times)
-            if weight.steps > _STEPS_NOT_CACHED:
+            if weight.steps > _MAX_STEPS_UNCACHED:
                 self._weights[id(value)] = weight
         elif kind in _VIEWS:
             self.charge_steps(len(value))

@@ -55,10 +55,9 @@ _REPLACEMENTS = {
     "bool": "compare it with a value",
     **dict.fromkeys(("int", "float", "list", "sum", "min", "max", "abs", "round", "sorted", "reversed"), ""),
 }
-"""Filter or function of other template engines -> hint; "" where a filter has the same or a similar name
-(_FILTER_NAMES).
-"""
+"""Filter or function of other template engines -> hint; "" where a filter has its name, or one of _FILTER_NAMES."""
 
+_FILTER_NAMES = {"sorted": "sort", "reversed": "reverse"}
 
 _INTERNAL_ATTRIBUTES = frozenset(
     {"__base__", "__bases__", "__builtins__", "__class__", "__closure__", "__code__", "__dict__", "__func__"}
@@ -71,7 +70,7 @@ _INTERNAL_NAME = re.compile("|".join(sorted(_INTERNAL_ATTRIBUTES)))
 
 
 class TemplateProblem(NamedTuple):
-    """A finding at offsets of the template's source. ``forbidden``: unsafe or not deterministic, not just wrong."""
+    """A problem at offsets of the template's source. ``forbidden``: unsafe or not deterministic, not just wrong."""
 
     message: str
     hint: str
@@ -114,7 +113,7 @@ def _names_bound_in(tree: nodes.Template) -> frozenset[str]:
 def _function_problems(source: str, name: str, line: int) -> Iterator[TemplateProblem]:
     span = find_word(source, name, "call", line)
     if hint := _nondeterminism_hint(name):
-        yield _nondeterminism(f"{name}()", hint, span)
+        yield _nondeterminism_problem(f"{name}()", hint, span)
     elif name not in _FUNCTIONS | _CREDENTIAL_FUNCTIONS:
         yield TemplateProblem(f'unknown function "{name}"', _replacement_hint(name, _SUGGESTED_FUNCTIONS), *span)
 
@@ -124,7 +123,7 @@ def _method_problems(source: str, method: nodes.Getattr) -> Iterator[TemplatePro
     span = find_word(source, name, "method", method.lineno)
     is_clock = name == "now" or (name == "time" and isinstance(method.node, nodes.Name) and method.node.name == "time")
     if hint := _CLOCK_HINT if is_clock else _nondeterminism_hint(name):
-        yield _nondeterminism(f"{name}()", hint, span)
+        yield _nondeterminism_problem(f"{name}()", hint, span)
     elif name not in METHODS and not name.startswith("__"):
         yield TemplateProblem(f'unknown method "{name}"', _replacement_hint(name, METHODS), *span)
 
@@ -137,7 +136,7 @@ def _filter_or_test_problems(
         return
     span = find_word(source, name, role or kind, line)
     if hint := _nondeterminism_hint(name):
-        yield _nondeterminism(name, hint, span)
+        yield _nondeterminism_problem(name, hint, span)
     else:
         suggestions = [candidate for candidate in known_names if " " not in candidate]
         yield TemplateProblem(f'unknown {kind} "{name}"', _replacement_hint(name, suggestions), *span)
@@ -151,7 +150,7 @@ def _string_argument_problems(source: str, node: nodes.Filter) -> Iterator[Templ
     argument = node.args[position]
     if isinstance(argument, nodes.Const) and isinstance(argument.value, str):
         yield from _filter_or_test_problems(
-            source, argument.value, "filter" if node.name == "map" else "test", node.lineno, "named"
+            source, argument.value, "filter" if node.name == "map" else "test", node.lineno, "string"
         )
 
 
@@ -187,7 +186,7 @@ def _nondeterminism_hint(name: str) -> str:
     return _SETS_HINT if name in _SETS else ""
 
 
-def _nondeterminism(name: str, hint: str, span: tuple[int, int]) -> TemplateProblem:
+def _nondeterminism_problem(name: str, hint: str, span: tuple[int, int]) -> TemplateProblem:
     return TemplateProblem(f'"{name}" is not deterministic, so a replay could differ', hint, *span, forbidden=True)
 
 
@@ -195,9 +194,6 @@ def _replacement_hint(name: str, known_names: Collection[str]) -> str:
     if name in _REPLACEMENTS:
         return _REPLACEMENTS[name] or f"write | {_FILTER_NAMES.get(name, name)}"
     return nearest(name, known_names, _SIMILARITY)
-
-
-_FILTER_NAMES = {"sorted": "sort", "reversed": "reverse"}
 
 
 def _is_jinja_object(owner: nodes.Node) -> bool:

@@ -11,7 +11,7 @@ from noetl_compiler.source import expression_ranges
 from noetl_compiler.templating.calls import TemplateProblem, may_access_internals, name_problems
 from noetl_compiler.templating.locate import explain_syntax_error, locate_syntax_error
 from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean
-from noetl_compiler.templating.outcome_facts import NO_TRUTHS, Truths, may_depend_on_outcome, truths_of, truths_of_path
+from noetl_compiler.templating.outcome_truths import NO_TRUTHS, Truths, may_depend_on_outcome, truths_of, truths_of_path
 from noetl_compiler.templating.paths import collect_paths, compared_paths, lone_path, unguarded_paths
 from noetl_compiler.templating.program import check_expression_limits, compile_template, parse_template
 from noetl_compiler.templating.template_cache import TemplateCache
@@ -79,7 +79,7 @@ def _examine(source: str) -> TemplateFacts:
 
 def _examine_simple(source: str) -> TemplateFacts | None:
     """Return the facts of a lone path or a comparison, the most common templates; None for any other, which has to be
-    parsed. So has a comparison with the outcome, as its truths are evaluated.
+    parsed. A comparison with the outcome has to be parsed too, as its truths are evaluated.
     """
     if may_access_internals(source):
         return None

@@ -24,12 +24,12 @@ from noetl_compiler.templating.budget import TOO_MANY_BITS, NotDataError, Render
 from noetl_compiler.templating.formats import format_percent
 from noetl_compiler.templating.materialise import materialise, to_text
 from noetl_compiler.templating.operation_costs import (
-    ATTRIBUTE_OF,
+    ATTRIBUTE_POSITIONS,
     COST_FUNCTIONS,
     charge_search,
-    steps_an_item,
     steps_of,
     steps_of_attribute,
+    steps_per_item_of,
 )
 from noetl_compiler.templating.secret import Secret, SecretUseError
 from noetl_compiler.templating.undefined import Absent
@@ -53,7 +53,9 @@ CONTAINS, CHARGE_VALUE, CHARGE_BODY = "contained in", "charge value", "charge bo
 FALSE_IF_UNDEFINED = "false if undefined"
 
 _STEPS_PER_STRING, _STEPS_PER_TRUTH_TEST = 13, 8
-_WEIGHT_OF_JSON, _WEIGHT_OF_INDENTED_JSON = 2, 15
+_READS_OF_JSON, _READS_OF_INDENTED_JSON = 2, 15
+"""The cost of encoding a value as JSON, relative to reading it."""
+
 _MAX_DIGITS = 300
 
 _DETERMINISTIC_FILTERS = """
@@ -88,12 +90,12 @@ _FIRST_ARGUMENT: dict[str, Callable[[Any], Any] | None] = {
 """Kind of the first argument that Jinja passes to a filter -> how to get it from the context."""
 
 
-def _with_charges(name: str, function: Any) -> Any:
+def _wrap_with_charges(name: str, function: Any) -> Any:
     """Wrap a filter or test to charge the budget. The wrapper takes the context even if ``function`` does not."""
     function = inspect.unwrap(function)  # Jinja wraps some filters to choose between a plain function and a coroutine
     first_argument = _FIRST_ARGUMENT[getattr(getattr(function, "jinja_pass_arg", None), "name", "nothing")]
-    steps, steps_per_item, charge_arguments = steps_of(name), steps_an_item(name), COST_FUNCTIONS.get(name)
-    position = ATTRIBUTE_OF.get(name)
+    steps, steps_per_item, charge_arguments = steps_of(name), steps_per_item_of(name), COST_FUNCTIONS.get(name)
+    position = ATTRIBUTE_POSITIONS.get(name)
     charge = _charge_function(name)
 
     @pass_context
@@ -115,7 +117,7 @@ def _with_charges(name: str, function: Any) -> Any:
         result = function(*leading_arguments, *args, **kwargs)
         if charge is RenderBudget.charge_deep_read and value.__class__ in (list, tuple):
             budget.charge_read(result)  # its items have just been charged
-        elif charge is not _charge_nothing:  # the others return part of their input
+        elif charge is not _charge_nothing:  # filters of constant cost return part of their input
             budget.charge_deep_read(result)
         return result
 
@@ -184,7 +186,7 @@ def _tojson(context: Any, value: Any, indent: int | None = None) -> str:
 def _to_json(context: Any, value: Any, indent: int | None = None, sort_keys: bool = False) -> str:
     if isinstance(value, Secret):
         return value.as_json()
-    context.budget.charge_deep_read(value, _WEIGHT_OF_JSON if indent is None else _WEIGHT_OF_INDENTED_JSON)
+    context.budget.charge_deep_read(value, _READS_OF_JSON if indent is None else _READS_OF_INDENTED_JSON)
     data = materialise(value, context.budget)
     if indent is None:
         return json.dumps(data, sort_keys=sort_keys)
@@ -233,11 +235,11 @@ def _escape(context: Any, value: Any) -> str:
 
 
 @pass_context
-def _to_string(context: Any, value: Any, static: int = 0) -> str:
+def _to_string(context: Any, value: Any, literal_chars: int = 0) -> str:
     budget: RenderBudget = context.budget
     budget.charge_steps(_STEPS_PER_STRING)
-    if static:
-        budget.charge_chars(static)
+    if literal_chars:
+        budget.charge_chars(literal_chars)
     return to_text(value, budget)
 
 
@@ -265,18 +267,18 @@ def _charge_value(context: Any, value: Any, is_searched: bool = False) -> Any:
 
 
 class _ChargedItems:
-    """An iterable that charges ``work``, the cost of one pass through the loop's body, for each item."""
+    """An iterable that charges the cost of one pass through the loop's body for each item."""
 
-    __slots__ = ("_budget", "_items", "_work")
+    __slots__ = ("_budget", "_items", "_steps_per_item")
 
-    def __init__(self, items: Any, budget: RenderBudget, work: int) -> None:
+    def __init__(self, items: Any, budget: RenderBudget, steps: int) -> None:
         self._items = items
         self._budget = budget
-        self._work = work
+        self._steps_per_item = steps
 
     def __iter__(self) -> Any:
         for item in self._items:
-            self._budget.charge_steps(self._work)
+            self._budget.charge_steps(self._steps_per_item)
             yield item
 
     def __len__(self) -> int:
@@ -284,14 +286,14 @@ class _ChargedItems:
 
 
 @pass_context
-def _count_items(context: Any, items: Any, work: int) -> _ChargedItems:
-    return _ChargedItems(items, context.budget, work)
+def _count_items(context: Any, items: Any, steps: int) -> _ChargedItems:
+    return _ChargedItems(items, context.budget, steps)
 
 
 @pass_context
-def _charge_body(context: Any, nothing: str, work: int) -> str:
-    context.budget.charge_steps(work)
-    return nothing
+def _charge_body(context: Any, empty: str, steps: int) -> str:
+    context.budget.charge_steps(steps)
+    return empty
 
 
 @pass_context
@@ -304,7 +306,7 @@ def _is_none(value: Any) -> bool:
     return value is None or isinstance(value, Absent)
 
 
-_OWN: dict[str, Callable[..., Any]] = {
+_NOETL_FILTERS: dict[str, Callable[..., Any]] = {
     "b64decode": _b64decode,
     "b64encode": _b64encode,
     "e": _escape,
@@ -320,8 +322,8 @@ _OWN: dict[str, Callable[..., Any]] = {
 }
 
 FILTERS: dict[str, Callable[..., Any]] = {
-    **{name: _with_charges(name, JINJA_FILTERS[name]) for name in _DETERMINISTIC_FILTERS.split()},
-    **{name: _with_charges(name, function) for name, function in _OWN.items()},
+    **{name: _wrap_with_charges(name, JINJA_FILTERS[name]) for name in _DETERMINISTIC_FILTERS.split()},
+    **{name: _wrap_with_charges(name, function) for name, function in _NOETL_FILTERS.items()},
     TO_STRING: _to_string,
     CONCATENATE: _concatenate,
     COUNT_ITEMS: _count_items,
@@ -332,5 +334,5 @@ FILTERS: dict[str, Callable[..., Any]] = {
 }
 
 TESTS: dict[str, Callable[..., Any]] = {
-    name: _with_charges(name, {**JINJA_TESTS, "none": _is_none}[name]) for name in _DETERMINISTIC_TESTS.split()
+    name: _wrap_with_charges(name, {**JINJA_TESTS, "none": _is_none}[name]) for name in _DETERMINISTIC_TESTS.split()
 }

@@ -65,9 +65,9 @@ class _ChargeInserter(NodeTransformer):
         return super().generic_visit(node, *args, **kwargs)
 
     def visit_For(self, node: nodes.For) -> nodes.Node:
-        work = nodes.Const(_steps_of_pass(node))
+        steps = nodes.Const(_steps_of_pass(node))
         self._visit_repeated(node)
-        node.iter = self._apply_filter(node.iter, COUNT_ITEMS, work)
+        node.iter = self._apply_filter(node.iter, COUNT_ITEMS, steps)
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> nodes.Node:
@@ -77,9 +77,9 @@ class _ChargeInserter(NodeTransformer):
         return self._charge_calls(node)
 
     def _charge_calls(self, node: nodes.Macro | nodes.CallBlock) -> nodes.Node:
-        work = nodes.Const(_STEPS_PER_MACRO + _steps_of_pass(node))
+        steps = nodes.Const(_STEPS_PER_MACRO + _steps_of_pass(node))
         self._visit_repeated(node)
-        node.body.insert(0, nodes.Output([self._apply_filter(nodes.Const(""), CHARGE_BODY, work)]))
+        node.body.insert(0, nodes.Output([self._apply_filter(nodes.Const(""), CHARGE_BODY, steps)]))
         return node
 
     def _visit_repeated(self, node: nodes.Node) -> nodes.Node:
@@ -93,24 +93,24 @@ class _ChargeInserter(NodeTransformer):
         """Charge each value; inside a loop or macro the first also charges for the literal text, which is output each
         time.
         """
-        static = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
+        literal_chars = sum(len(child.data) for child in node.nodes if isinstance(child, nodes.TemplateData))
         self.generic_visit(node)
-        if not static or not self._repeat_depth:
+        if not literal_chars or not self._repeat_depth:
             node.nodes = [self._with_string_filter(child) for child in node.nodes]
             return node
         if all(isinstance(child, nodes.TemplateData) for child in node.nodes):
             node.nodes.append(nodes.Const(""))
         children: list[nodes.Expr] = []
         for child in node.nodes:
-            children.append(self._with_string_filter(child, static))
-            static = 0 if children[-1] is not child else static
+            children.append(self._with_string_filter(child, literal_chars))
+            literal_chars = 0 if children[-1] is not child else literal_chars
         node.nodes = children
         return node
 
-    def _with_string_filter(self, child: nodes.Expr, static: int = 0) -> nodes.Expr:
+    def _with_string_filter(self, child: nodes.Expr, literal_chars: int = 0) -> nodes.Expr:
         if isinstance(child, nodes.TemplateData):
             return child
-        return self._apply_filter(child, TO_STRING, *([nodes.Const(static)] if static else []))
+        return self._apply_filter(child, TO_STRING, *([nodes.Const(literal_chars)] if literal_chars else []))
 
     def visit_Const(self, node: nodes.Const) -> nodes.Node:
         try:

@@ -15,13 +15,21 @@ from jinja2.parser import Parser
 
 from noetl_compiler.graph import Span, Template
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
-from noetl_compiler.reading.scalar_places import span_in_scalar
+from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.source import SourceFile, expression_ranges
 from noetl_compiler.templating.sandbox import ENVIRONMENT
 
-__all__ = ["Role", "TemplatePlaces", "explain_syntax_error", "find_path", "find_word", "locate_syntax_error", "scalars"]
+__all__ = [
+    "Role",
+    "TemplateLocator",
+    "explain_syntax_error",
+    "find_path",
+    "find_word",
+    "locate_syntax_error",
+    "scalars",
+]
 
-Role: TypeAlias = Literal["filter", "test", "call", "method", "attribute", "named"]
+Role: TypeAlias = Literal["filter", "test", "call", "method", "attribute", "string"]
 
 _ROLES: dict[Role, str] = {
     "filter": r"\|\s*(NAME)\b",
@@ -29,7 +37,7 @@ _ROLES: dict[Role, str] = {
     "call": r"(?<![\w.])(NAME)\s*\(",
     "method": r"\.\s*(NAME)\s*\(",
     "attribute": r"\.\s*(NAME)\b",
-    "named": r"(['\"]NAME['\"])",
+    "string": r"(['\"]NAME['\"])",
 }
 _STRING = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 _BRACKET = re.compile(rf"{_STRING.pattern}|[()\[\]{{}}]", re.DOTALL)
@@ -40,12 +48,12 @@ _OPEN_COMMENT = "end of comment tag"
 _OFFSET = re.compile(r" at (\d+)$")
 """The offset in the lexer's message for an unknown character."""
 
-_MAX_PARSED = 50
+_MAX_PARSED_EXPRESSIONS = 50
 _MAX_PARSED_CHARS = 10_000
 
 
 def find_word(source: str, word: str, role: Role, line: int = 1) -> tuple[int, int]:
-    """Return start and end of a name used as a filter, a test or a call, searched from the 1-based ``line``."""
+    """Return start and end of the first use of a name in the given role, searched from the 1-based ``line``."""
     return _find(source, _ROLES[role].replace("NAME", re.escape(word)), _line_start(source, line))
 
 
@@ -90,7 +98,7 @@ def locate_syntax_error(source: str, error: TemplateSyntaxError) -> tuple[int, i
     ranges = [range_ for range_ in expression_ranges(source) if range_[1] >= start]
     if _SINGLE_BRACE.fullmatch(error.message or "") and (brace := _find_single_brace(source, ranges)) is not None:
         return brace, brace + 1
-    for begin, end in ranges[:_MAX_PARSED]:
+    for begin, end in ranges[:_MAX_PARSED_EXPRESSIONS]:
         if source.startswith("{{", begin) and (token := _unexpected_token(source[begin:end])) is not None:
             return begin + token[0], begin + token[1]
     return next(iter(ranges), (start, start))
@@ -155,10 +163,10 @@ def _line_start(source: str, line: int) -> int:
     return offset
 
 
-_BRACES = "{{ "
+_OPENING = "{{ "
 
 
-class TemplatePlaces:
+class TemplateLocator:
     """Maps offsets in the templates of a document to spans of its source."""
 
     def __init__(self, source: SourceFile, root: Node | None) -> None:
@@ -173,9 +181,9 @@ class TemplatePlaces:
         if node is None:
             return template.span
         if template.source != node.text:  # "{{ item.age > 3 }}" may be written without its braces
-            if template.source != f"{_BRACES}{node.text} }}}}":
+            if template.source != f"{_OPENING}{node.text} }}}}":
                 return template.span
-            start, end = start - len(_BRACES), end - len(_BRACES)
+            start, end = start - len(_OPENING), end - len(_OPENING)
         return span_in_scalar(self._source, node, start, end) or self._expression_span(node, start)
 
     def _expression_span(self, node: ScalarNode, start: int) -> Span:
@@ -216,7 +224,7 @@ _EXPLANATIONS = (
 )
 """Pattern of Jinja's message -> our message and a hint."""
 
-_REMEDIES = (
+_HINTS = (
     (re.compile(r'got "="$'), "write == to compare"),
     (re.compile(r'(?:char|got) "&"'), "write and"),
     (re.compile(r'got "\|"$'), "write or; one | stands before a filter"),
@@ -233,7 +241,7 @@ def explain_syntax_error(message: str) -> tuple[str, str]:
         text = text.replace(jinja_name, delimiter)
     if block := _OPEN_BLOCK.search(text):
         return f'the block "{block[1]}" is not closed', f"write {{% end{block[1]} %}} after it"
-    for pattern, explanation, remedy in _EXPLANATIONS:
+    for pattern, explanation, hint in _EXPLANATIONS:
         if pattern.search(text):
-            return explanation, remedy
-    return text, next((remedy for pattern, remedy in _REMEDIES if pattern.search(text)), "")
+            return explanation, hint
+    return text, next((hint for pattern, hint in _HINTS if pattern.search(text)), "")

@@ -15,20 +15,20 @@ from noetl_compiler.templating.budget import RenderBudget
 from noetl_compiler.templating.formats import steps_of_float
 
 __all__ = [
-    "ATTRIBUTE_OF",
+    "ATTRIBUTE_POSITIONS",
     "COST_FUNCTIONS",
     "CostFunction",
     "charge_search",
     "charge_text_method",
-    "steps_an_item",
     "steps_of",
     "steps_of_attribute",
+    "steps_per_item_of",
 ]
 
 CostFunction: TypeAlias = Callable[..., None]
-"""A cost function: takes the budget, then the arguments of the filter."""
+"""A function that charges the budget, its first argument; the others are the arguments of the filter."""
 
-_STEPS = 45
+_DEFAULT_STEPS = 45
 _STEPS_OF = {
     **dict.fromkeys(("escape", "e", "format", "replace", "round", "title", "urlencode"), 90),
     **dict.fromkeys(("center", "indent", "truncate", "wordcount", "b64encode", "b64decode", "capitalize"), 70),
@@ -50,7 +50,7 @@ _STEPS_PER_PART, _STEPS_PER_LINE, _CHARS_PER_STEP_OF_CASE = 5, 100, 5
 """Steps for each part of a split text and for each wrapped line, and characters whose case is mapped in one step."""
 
 _STEPS_PER_BRACKET, _STEPS_PER_SEPARATOR, _CHARS_PER_STEP_OF_JSON = 20, 6, 5
-_STEPS_NO_DIGITS, _SQUARED_DIGITS_PER_STEP = 130, 4_000
+_STEPS_IF_NOT_DIGITS, _SQUARED_DIGITS_PER_STEP = 130, 4_000
 _STEPS_PER_ATTRIBUTE = 25
 _SHORT_TEXT, _SHORT_NEEDLE, _SHORT_TEXT_FOR_SHORT_NEEDLE = 2_500, 100, 30_000
 """Lengths up to which Python searches a text by trying every position, at a cost of up to the product of both lengths.
@@ -66,16 +66,18 @@ _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 def steps_of(name: str) -> int:
     """Return the fixed cost of a filter or test, in steps."""
-    return _STEPS_OF.get(name, _STEPS)
+    return _STEPS_OF.get(name, _DEFAULT_STEPS)
 
 
-def steps_an_item(name: str) -> int:
+def steps_per_item_of(name: str) -> int:
     """Return the steps per item of a filter that iterates over its input, 0 for any other."""
     return _STEPS_PER_ITEM.get(name, 0)
 
 
 _KEYWORD_ONLY = 9
-ATTRIBUTE_OF = {
+"""A position that no positional argument has."""
+
+ATTRIBUTE_POSITIONS = {
     **dict.fromkeys(("groupby", "rejectattr", "selectattr", "sum"), 0),
     **dict.fromkeys(("join", "max", "min", "unique"), 1),
     "sort": 2,
@@ -152,7 +154,7 @@ def _charge_number(budget: RenderBudget, value: Any, *_args: Any, **_kwargs: Any
     if isinstance(value, str):
         budget.charge_steps(len(value) * len(value) // _SQUARED_DIGITS_PER_STEP)
         if not value.isdigit():
-            budget.charge_steps(_STEPS_NO_DIGITS)
+            budget.charge_steps(_STEPS_IF_NOT_DIGITS)
     elif isinstance(value, float):
         budget.charge_steps(steps_of_float(value))
 

@@ -38,13 +38,13 @@ from noetl_compiler.templating.undefined import UndefinedNameError
 
 __all__ = ["ENVIRONMENT", "ScopeContext"]
 
-_CALL_COST, _ARGUMENT_COST = 130, 20
+_STEPS_PER_CALL, _STEPS_PER_ARGUMENT = 130, 20
 _STEPS_PER_MISSING_VALUE, _STEPS_PER_SLOW_LOOKUP, _STEPS_PER_NAMESPACE = 70, 220, 25
-_STEPS_PER_PART, _STEPS_PER_DIRECTIVE = 25, 30
-_BINOP_COST, _BITS_PER_STEP_OF_DIVISION = 10, 8
+_STEPS_PER_JOINED_ITEM, _STEPS_PER_DIRECTIVE = 25, 30
+_STEPS_PER_OPERATOR, _BITS_PER_STEP_OF_DIVISION = 10, 8
 _NUMBERS = frozenset({bool, float, int})
 _ENCODINGS = frozenset({"ascii", "cp1252", "iso-8859-1", "latin-1", "latin1", "utf-16", "utf-8", "utf8"})
-"""Allowed encodings. Others are much slower than copying a text, or do not encode text."""
+"""Allowed encodings. Others are much slower than copying text, or do not encode text."""
 
 _LOOP_VALUES = frozenset(
     {"changed", "cycle", "depth", "depth0", "first", "index", "index0"}
@@ -78,7 +78,7 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 _METHODS_OF_TYPE: dict[type, frozenset[str]] = {
     kind: methods for kind, methods in _METHODS if kind is not datetime.date
 }
-"""The same by exact type, for a faster lookup: Jinja's own rules inspect each object."""
+"""``_METHODS`` by exact type, for a faster lookup: Jinja's own rules inspect each object."""
 
 METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
 """Every method that a template may call, of any type."""
@@ -134,7 +134,7 @@ class ScopeContext(Context):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """The environment described in this module's docstring: calls and operators charge, attributes read items first."""
+    """The environment described in this module's docstring."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%", "/", "//"})
 
@@ -151,8 +151,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
                 return self.undefined(obj=obj, name=attribute)
         if isinstance(obj, Undefined):
             return obj
-        if _is_view(obj):
-            return self._item(obj, attribute)
+        if _is_mapping_or_view(obj):
+            return self._item_or_method(obj, attribute)
         if isinstance(obj, LoopContext) and attribute in _LOOP_VALUES:
             return getattr(obj, attribute)  # as Jinja does, but faster: loops read it often
         if isinstance(obj, str) and attribute in ("format", "format_map"):
@@ -171,7 +171,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         except (TypeError, LookupError):
             return self.undefined(obj=obj, name=argument)
 
-    def _item(self, view: Any, attribute: str) -> Any:
+    def _item_or_method(self, view: Any, attribute: str) -> Any:
         try:
             return view[attribute]
         except (TypeError, LookupError):
@@ -191,7 +191,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
             kwargs.pop("_loop_vars", None)
             kwargs.pop("_block_vars", None)
         budget = context.budget
-        budget.charge_steps(_CALL_COST + _ARGUMENT_COST * (len(args) + len(kwargs)))
+        budget.charge_steps(_STEPS_PER_CALL + _STEPS_PER_ARGUMENT * (len(args) + len(kwargs)))
         for argument in (*args, *kwargs.values()):
             budget.charge_read(argument)
         if isinstance(obj, FormatMethod):
@@ -206,15 +206,15 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: ScopeContext, operator: str, left: Any, right: Any) -> Any:  # type: ignore[override]
         """Evaluate ``+ * ** % / //``, charged in advance."""
-        context.budget.charge_steps(_BINOP_COST)
+        context.budget.charge_steps(_STEPS_PER_OPERATOR)
         if operator == "%" and isinstance(left, str):
             return format_percent(context.budget, left, right)
         _CHARGE[operator](context.budget, left, right)
         return self.binop_table[operator](left, right)
 
 
-def _is_view(obj: Any) -> bool:
-    return type(obj) is dict or isinstance(obj, Mapping) or hasattr(obj, "materialise")
+def _is_mapping_or_view(obj: Any) -> bool:
+    return type(obj) is dict or hasattr(obj, "materialise") or isinstance(obj, Mapping)
 
 
 def _charge_method(budget: RenderBudget, method: types.BuiltinMethodType, args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -242,7 +242,7 @@ def _check_encoding(name: str = "utf-8", *_errors: str) -> None:
 def _join_items(budget: RenderBudget, separator: str, items: Iterable[Any]) -> list[str]:
     parts: list[str] = []
     for item in items:
-        budget.charge_steps(_STEPS_PER_PART)
+        budget.charge_steps(_STEPS_PER_JOINED_ITEM)
         parts.append(to_text(item, budget))
     budget.charge_chars(len(separator) * len(parts))
     return parts

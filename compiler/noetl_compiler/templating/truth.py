@@ -17,7 +17,16 @@ from jinja2.exceptions import TemplateSyntaxError
 
 from noetl_compiler.templating.program import parse_template
 
-__all__ = ["ABSENT", "PRESENT", "Known", "Synonyms", "lone_expression", "read_expression", "string_constants", "truth"]
+__all__ = [
+    "ABSENT",
+    "PRESENT",
+    "KnownValues",
+    "Synonyms",
+    "lone_expression",
+    "read_expression",
+    "string_constants",
+    "truth",
+]
 
 ABSENT = object()
 """The value of a path that is not bound."""
@@ -34,7 +43,7 @@ class Synonyms(msgspec.Struct, frozen=True):
     words: frozenset[str]
 
 
-Known: TypeAlias = Mapping[str, object]
+KnownValues: TypeAlias = Mapping[str, object]
 """Dotted path -> its value, :class:`Synonyms`, ``PRESENT`` or ``ABSENT``. Paths below an absent one are absent."""
 
 
@@ -60,7 +69,7 @@ def string_constants(source: str) -> tuple[str, ...]:
     return tuple(constant.value for constant in constants if isinstance(constant.value, str))
 
 
-def truth(node: nodes.Expr, known_values: Known) -> bool | None:
+def truth(node: nodes.Expr, known_values: KnownValues) -> bool | None:
     """Evaluate a condition: True, False, or None if it depends on something unknown."""
     match node:
         case nodes.And():
@@ -94,14 +103,14 @@ def _either(left: bool | None, right: bool | None) -> bool | None:
     return None if left is None or right is None else False
 
 
-def _test_defined(node: nodes.Test, known_values: Known) -> bool | None:
+def _test_defined(node: nodes.Test, known_values: KnownValues) -> bool | None:
     value = _value(node.node, known_values)
     if value is _UNKNOWN:
         return None
     return (value is not ABSENT) == (node.name == "defined")
 
 
-def _compare(node: nodes.Compare, known_values: Known) -> bool | None:
+def _compare(node: nodes.Compare, known_values: KnownValues) -> bool | None:
     values = [_value(part, known_values) for part in (node.expr, *(operand.expr for operand in node.ops))]
     if ABSENT in values:
         return False
@@ -137,7 +146,7 @@ _COMPARISONS: Mapping[str, Callable[[object, object], bool | None]] = MappingPro
 )
 
 
-def _value(node: nodes.Expr, known_values: Known) -> object:
+def _value(node: nodes.Expr, known_values: KnownValues) -> object:
     """Return a constant, a list of constants as a tuple, the known value of a path, or ``_UNKNOWN``."""
     match node:
         case nodes.Const():
@@ -149,7 +158,7 @@ def _value(node: nodes.Expr, known_values: Known) -> object:
             return _value_of_path(_path(node), known_values)
 
 
-def _value_of_path(path: tuple[str, ...], known_values: Known) -> object:
+def _value_of_path(path: tuple[str, ...], known_values: KnownValues) -> object:
     if ".".join(path) in known_values:
         return known_values[".".join(path)]
     paths_above = (".".join(path[:length]) for length in range(1, len(path)))

@@ -28,7 +28,7 @@ class AbsentPartError(UndefinedNameError):
 
 
 class Absent:
-    """Behaves as None in values and tests; ordering and arithmetic raise AbsentPartError with ``name``."""
+    """A part that an outcome does not have: None in values and tests; ordering and arithmetic raise AbsentPartError."""
 
     __slots__ = ("_name",)
 

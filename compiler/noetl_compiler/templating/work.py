@@ -3,7 +3,7 @@
 Temporal fails a workflow task that computes for 2 s without yielding. Time differs between replays, but work does not:
 it is the sum of the charges of all renderings, whether templates were cached or had to be compiled. A unit is a step of
 the budget, about the time of one addition: 20 to 40 ns in long renderings and up to 70 ns in short ones, so 2,000,000
-take 0.04 to 0.14 s. One rendering does at most so many.
+take 0.04 to 0.14 s, the most that one rendering may take.
 
 The count is local to a thread or task. Only differences within synchronous code are meaningful:
 ``before = work_done(); ...; spent = work_done() - before``.

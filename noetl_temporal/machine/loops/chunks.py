@@ -82,8 +82,8 @@ def cut_stored(
     position = 0
     for part in reference.parts:
         end_of_part = position + part.count
-        inside = [position, *(start for start in starts if position < start < end_of_part), end_of_part]
-        for first, end in pairwise(inside):
+        bounds = [position, *(start for start in starts if position < start < end_of_part), end_of_part]
+        for first, end in pairwise(bounds):
             parts_by_item[first] = Part(part.key, part.start + first - position, end - first)
         position += part.count
     return parts_by_item
@@ -147,8 +147,8 @@ def _free_share(progress: LoopProgress) -> int:
     return min(-(-whole // AT_ONCE), whole - used_share)
 
 
-def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, goes_on: bool) -> None:
-    """Record the report of a chunk. The items that it returned run next, if the loop ``goes_on``."""
+def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, continues: bool) -> None:
+    """Record the report of a chunk. The items that it returned run next, if the loop ``continues``."""
     progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog(), circuits={})
     progress.failures = progress.failures.merged_by_index(report.failures)
     if progress.claims is not None:
@@ -157,7 +157,7 @@ def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, go
         first = chunk.first + chunk.size - report.rest if progress.claims is None else progress.total
         progress.ranges.append((first, report.rest))
         progress.ranges.sort()
-    if not goes_on:
+    if not continues:
         begin_no_more(progress)
     progress.ctx = report.ctx or progress.ctx
     progress.circuits = latest(progress.circuits, report.circuits)
@@ -192,7 +192,7 @@ def join_reports(progress: LoopProgress) -> ChunkReport:
         retries=sum(report.retries for report in reports),
         stored=reference,
         steps=reduce(add_tallies, (report.steps for report in reports), {}),
-        left=reduce(later, (report.left for report in reports), {}),
+        route_records=reduce(later, (report.route_records for report in reports), {}),
     )
 
 

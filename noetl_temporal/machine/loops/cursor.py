@@ -9,11 +9,11 @@ of them was done is *overtaken*: it may have looked before, so that it drains no
     claim ──► rows ──► iteration: body ──► settlement: ack or release ──► over
                                      └── no statement for it ──────────────┘
 
-The body are the tasks of the loop's step, with the routes of items, or the steps of its region.
+The body is the tasks of the loop's step with the routes of items, or the steps of its region.
 
-Every row that was claimed gets an iteration, also under a stop: then it is cancelled before its first call. Settling is
-what a stop itself asks for (engine.py, 4), unless a second cancel skips the cleanup; so is the end of a claim in
-flight, whose rows would stay claimed otherwise.
+Every row that was claimed gets an iteration, also under a stop: then it is cancelled before its first call. A stop does
+not prevent settlements (stopping.py, rule 4), unless a second cancel skips the cleanup; nor the end of a claim in
+flight, whose rows would otherwise stay claimed.
 
 An acknowledgement that changes no row was refused: the lease has expired, and another claimer has the row. Then the
 iteration fails, whatever its outcome.

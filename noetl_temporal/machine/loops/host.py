@@ -98,8 +98,8 @@ class IterationHost:
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report: the playbook knows the warnings of other chunks."""
-        if not any(warning.span == span for warning in self._loop.mistakes):
-            self._loop.mistakes.append(ConditionWarning(message, span))
+        if not any(warning.span == span for warning in self._loop.warnings):
+            self._loop.warnings.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Apply ``set`` entries; those other than ``iter`` are reported to the playbook too."""
@@ -142,11 +142,14 @@ def _iteration_names(
     """
     element = chunk.step.loop.element if chunk.step.loop else "item"
     item = chunk.items[index - chunk.first] if chunk.claims is None else row
-    position = LazyNames(partial(_position_names, chunk, index))
-    underscored = LazyNames(lambda: {f"_{name}": value for name, value in position.items()})
+    position = _position_names(chunk, index)
+    iter_names = {f"_{name}": value for name, value in position.items()}
+    iter_names |= position
+    iter_names[element] = item
+    iter_names |= set_names
     names: dict[str, Any] = {
         element: item,
-        "iter": Chain({element: item, **set_names}, position, underscored, chunk.scope.get("iter") or {}),
+        "iter": Chain(iter_names, chunk.scope.get("iter") or {}),
         "loop": Beside(position, lambda: chunk.scope.get("loop") or {}),
         "_loop": position,
         "_index": index,

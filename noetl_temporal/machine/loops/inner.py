@@ -41,7 +41,7 @@ class InnerLoop(LoopMachine):
 
     def settle(self) -> None:
         """Start what may start now."""
-        self.state.holding, self.state.pause = self._around.state.holding, self._around.state.pause
+        self.state.is_idling, self.state.pause = self._around.state.is_idling, self._around.state.pause
         self._settle()
 
     def stop(self) -> None:

@@ -21,7 +21,7 @@ from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
 from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
 
-__all__ = ["Selection", "collection_of", "in_flight", "mistake_of", "names_around", "select_items", "stored_collection"]
+__all__ = ["Selection", "collection_of", "in_flight", "names_around", "select_items", "stored_collection", "warning_of"]
 
 _PARENT = "iter.parent."
 
@@ -30,9 +30,10 @@ ITEM_WORK = 6
 
 
 class Selection(msgspec.Struct):
-    """How far the items of a loop have been selected: ``where`` asked of the first ``position`` items, which left those
-    at ``kept``, without ``where`` all; ``keys`` to order the first of these by. ``left_out`` counts the items for which
-    ``where`` used an undefined name, ``undefined`` is the first such name and ``example`` the place of its item.
+    """The progress of selecting the items of a loop: ``where`` was evaluated for the first ``position`` items, and
+    matched those at the indices ``kept``. ``keys`` are the sort keys of the first selected items. ``left_out`` counts
+    the items for which ``where`` used an undefined name, ``undefined`` is the first such name and ``example`` the index
+    of its item.
     """
 
     items: list[Json]
@@ -86,7 +87,7 @@ def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
         return True
     while selection.position < len(selection.items) and not budget.is_spent():
         budget.work(ITEM_WORK)
-        names = _with(loop, scope, selection.items[selection.position])
+        names = _item_scope(loop, scope, selection.items[selection.position])
         verdict = templates.predicate(loop.where.source, names, loop.where.span)
         if verdict.matched:
             selection.kept.append(selection.position)
@@ -98,13 +99,13 @@ def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
     return selection.position == len(selection.items)
 
 
-def mistake_of(
+def warning_of(
     loop: Loop, scope: Mapping[str, Any], selection: Selection, names: NamesProfile
 ) -> ConditionWarning | None:
     """Return the warning about ``where`` after all items were selected; None if there is none."""
     if loop.where is None or not selection.undefined or not is_reported(names, (bool(selection.kept),)):
         return None
-    item_scope = _with(loop, scope, selection.items[selection.example])
+    item_scope = _item_scope(loop, scope, selection.items[selection.example])
     message = left_out(loop.where.source, item_scope, selection.undefined, selection.left_out, len(selection.items))
     return ConditionWarning(message, loop.where.span)
 
@@ -120,7 +121,7 @@ def _compute_keys(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
     while len(selection.keys) < len(indexes) and not budget.is_spent():
         budget.work(ITEM_WORK)
         item = selection.items[indexes[len(selection.keys)]]
-        selection.keys.append(templates.render_text(source, _with(loop, scope, item)))
+        selection.keys.append(templates.render_text(source, _item_scope(loop, scope, item)))
     return len(selection.keys) == len(indexes)
 
 
@@ -150,7 +151,7 @@ def _chunks(items: list[Json], size: int) -> list[Json]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
-def _with(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]:
+def _item_scope(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]:
     return Chain({loop.element: item, "iter": {**_parent(scope), loop.element: item}}, scope)
 
 

@@ -92,7 +92,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return state.stop is None and not state.is_closed and state.next < len(self.input.items)
 
     def _may_start(self) -> bool:
-        return not (self.state.holding or self.is_paused or self.budget.is_spent())
+        return not (self.state.is_idling or self.state.pause is not None or self.budget.is_spent())
 
     def _is_waiting_for_budget(self) -> bool:
         state = self.state
@@ -262,7 +262,8 @@ class Iterations(Engine[LoopState, Iteration]):
                 has_ended = True
                 self._drop_region(run)
                 self.state.steps = add_tallies(self.state.steps, machine.steps)
-                self.state.left = later(self.state.left, {name: (run.index, record) for name, record in machine.left})
+                records = {name: (run.index, record) for name, record in machine.route_records}
+                self.state.route_records = later(self.state.route_records, records)
                 self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
         return has_ended
 

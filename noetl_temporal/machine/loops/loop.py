@@ -20,7 +20,7 @@ from noetl_temporal.machine.facts import (
     ChunkReport,
     Fact,
     LimitReached,
-    Resumed,
+    Restored,
     Started,
     ValuesStored,
 )
@@ -38,7 +38,7 @@ from noetl_temporal.machine.waits.wait import Answer, Wait
 __all__ = ["LoopMachine"]
 
 _RESULTS = "results"
-"""The id under which the machine keeps them."""
+"""The id under which the results of the chunk are stored."""
 
 
 _FINISHES: Mapping[str, Literal["completed", "failed", "cancelled"]] = {
@@ -66,7 +66,7 @@ class LoopMachine(Iterations):
         self.state.is_closed = True
 
     def _deadline_passed(self, deadline: Pending) -> None:
-        raise ProtocolError(f"{deadline.owner}: a loop has no deadline of its own, its step's is kept by the playbook")
+        raise ProtocolError(f"{deadline.owner}: a loop has no deadline: the playbook has that of its step")
 
     def _apply_request(self, fact: Fact) -> None:
         match fact:
@@ -81,7 +81,7 @@ class LoopMachine(Iterations):
         if wait is not None:
             request = answer.signal.request if answer.signal is not None else 0
             self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
-            self._with_run(wait.run)._apply_answer(wait, answer)
+            self._machine_of_run(wait.run)._apply_answer(wait, answer)
         else:
             self._journal.send(self._return_command(wait_id, answer))
 
@@ -92,9 +92,9 @@ class LoopMachine(Iterations):
     def _return_command(self, wait_id: str, answer: Answer) -> CloseWait:
         return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
-    def _resume(self, fact: Resumed) -> None:
+    def _restore(self, fact: Restored) -> None:
         """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
-        super()._resume(fact)
+        super()._restore(fact)
         for wait in self.state.waits.values():
             self._wait_opened(wait)
 
@@ -163,8 +163,9 @@ class LoopMachine(Iterations):
     @property
     def may_return_items(self) -> bool:
         """Whether there are items that a ReturnRequested would return. A chunk that may wait for long keeps them."""
-        inside = self.input.steps.values()
-        keeps_items = any(map(may_wait, (self.input.step, *inside))) or any(step.hold is not None for step in inside)
+        region_steps = self.input.steps.values()
+        has_waits = any(map(may_wait, (self.input.step, *region_steps)))
+        keeps_items = has_waits or any(step.hold is not None for step in region_steps)
         return self._has_items_left() and not keeps_items
 
     def _returned_count(self) -> int:

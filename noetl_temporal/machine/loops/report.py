@@ -41,11 +41,11 @@ def chunk_report(
         rest=returned_count,
         clock=state.ids.last,
         steps=state.steps,
-        mistakes=tuple(state.mistakes),
+        warnings=tuple(state.warnings),
         stored=None if state.kept is None else stored_results(state, indices, state.kept),
         unfinished=_unfinished_ranges(state, indices),
         circuits=state.circuits,
-        left=state.left,
+        route_records=state.route_records,
     )
 
 

@@ -72,8 +72,8 @@ class StatementHost:
 
     def warn(self, message: str, span: Span) -> None:
         """Add a warning to the report."""
-        if not any(warning.span == span for warning in self._loop.mistakes):
-            self._loop.mistakes.append(ConditionWarning(message, span))
+        if not any(warning.span == span for warning in self._loop.warnings):
+            self._loop.warnings.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
         """Do nothing: a statement has no ``set`` entries."""

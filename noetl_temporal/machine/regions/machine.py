@@ -3,7 +3,7 @@
 How it works. The steps of a region run like a small playbook: tokens, joins and routes work as in a playbook's machine,
 with the names of the iteration in scope. This machine has no workflow of its own. It is part of the machine of its loop
 and shares its journal, its budget and everything in flight, so a shell sees one machine. A fact goes to the machine of
-the run that it concerns (``Engine._with_run``), and machines settle from the outside in. A loop inside an iteration is
+the run that it concerns (``_machine_of_run``), and machines settle from the outside in. A loop inside an iteration is
 part of the iteration's machine in the same way, as one chunk with all its items.
 
 An iteration ends when all its branches have ended. It fails if a failure in it was not handled. Its result maps each
@@ -79,8 +79,10 @@ class RegionMachine(Machine):
         return self._region.plan
 
     def _new_execution(self, state: PlaybookState) -> Execution:
-        inside = self._outer.host_of(self._iteration)
-        return Execution(self._plan, self.execution_id, state, self._journal, self._keychain, inside, self._prefix)
+        iteration_host = self._outer.host_of(self._iteration)
+        return Execution(
+            self._plan, self.execution_id, state, self._journal, self._keychain, iteration_host, self._prefix
+        )
 
     def _new_journal(self, state: PlaybookState) -> Journal:
         del state
@@ -104,14 +106,14 @@ class RegionMachine(Machine):
     @property
     def steps(self) -> dict[str, StepTally]:
         """The steps of the iteration and of the loops inside it."""
-        return add_tallies(self.state.inside, {name: tally_of(record) for name, record in self._own_records()})
+        return add_tallies(self.state.loop_tallies, {name: tally_of(record) for name, record in self._own_records()})
 
     @property
-    def left(self) -> Iterable[tuple[str, StepRecord]]:
+    def route_records(self) -> Iterable[tuple[str, StepRecord]]:
         """The records that the steps after the loop see of steps on the routes of an item. A region with an end has
         none: its end decides what they see.
         """
-        return () if self._region.end else (*self.state.left.items(), *self._own_records())
+        return () if self._region.end else (*self.state.route_records.items(), *self._own_records())
 
     def _own_records(self) -> Iterable[tuple[str, StepRecord]]:
         """Return the records of the iteration's steps, without that of the loop itself, whose tasks it has."""
@@ -137,8 +139,8 @@ class RegionMachine(Machine):
         self.state.arrivals.extend((arc.to, "") for arc in routes.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
-        """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. How the iteration ends
-        where no route is taken. A route that is taken after a failure handles it.
+        """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. Returns the end of the
+        iteration if no route is taken. A route that is taken after a failure handles it.
         """
         step = self._outer.input.step
         if step.loop is None or step.loop.enter is None:
@@ -166,13 +168,13 @@ class RegionMachine(Machine):
             state.phase == "running"
             and bool(self._running)
             and not (state.ready or state.arrivals or state.waiting or state.stop)
-            and (state.holding, state.pause) == (outer.holding, outer.pause)
+            and (state.is_idling, state.pause) == (outer.is_idling, outer.pause)
             and not any(run.inner or (run.held and run.held.retry) for run in state.runs.values())
         )
 
     def settle(self) -> None:
         """Start runs and calls that may start now."""
-        self.state.holding, self.state.pause = self._outer.state.holding, self._outer.state.pause
+        self.state.is_idling, self.state.pause = self._outer.state.is_idling, self._outer.state.pause
         if not self.is_paused:
             self._retry_decided()
         self._settle()

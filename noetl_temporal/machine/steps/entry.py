@@ -53,7 +53,7 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
     )
     has_condition = admission.rule is not None and step.admit[admission.rule].when is not None
     if is_reported(execution.graph.names, (has_condition,)):
-        for warning in admission.mistakes:
+        for warning in admission.warnings:
             host.warn(warning.message, warning.span)
     return admission.allowed
 

@@ -19,7 +19,7 @@ __all__ = ["Execution"]
 
 
 class Execution:
-    """One run of a graph. ``state`` is that of the machine and changes. The steps of a region run ``inside`` an
+    """One run of a graph. ``state`` is that of the machine and changes. The steps of a region run ``iteration_host`` an
     iteration, which is the ``prefix`` of their ids.
     """
 
@@ -30,7 +30,7 @@ class Execution:
         state: PlaybookState,
         journal: Journal,
         keychain: Keychain,
-        inside: IterationHost | None = None,
+        iteration_host: IterationHost | None = None,
         prefix: str = "",
     ) -> None:
         self.plan = plan
@@ -39,14 +39,14 @@ class Execution:
         self.state = state
         self.journal = journal
         self.keychain = keychain
-        self.inside = inside
+        self.iteration_host = iteration_host
         self.prefix = prefix
 
     def host(self, step: Step, run: StepRun) -> StepHost:
         """Return the host of a step run."""
         plan = self.plan.of_step(step)
-        if self.inside is not None:
-            return RegionHost(self, self.inside, plan, run)
+        if self.iteration_host is not None:
+            return RegionHost(self, self.iteration_host, plan, run)
         if step.name != self.graph.final:
             return StepHost(self, plan, run)
         return StepHost(self, plan, run, LazyNames(partial(final_names, self.graph, self.state, self.state.failures)))

@@ -175,7 +175,7 @@ def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, J
     """Return the result for an event with this ``meta``; a summary of all steps for an end step that the compiler
     added.
     """
-    if not step.is_synthetic or step.name != execution.graph.final:
+    if step.name != execution.graph.final or not step.is_synthetic:
         return logged_result(end.outcome, meta)
     records = {name: record for name, record in execution.state.records.items() if name != step.name}
     completed = {name: record.outcome for name, record in records.items() if record.status == "completed"}

@@ -19,7 +19,9 @@ def final_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dic
     """Return the names that only the final step sees: ``steps`` has the status of each other step of the playbook, None
     if it has not run, and ``failures`` the failures that were kept in full.
     """
-    tallies = add_tallies(state.inside, {name: StepTally(record.status) for name, record in state.records.items()})
+    tallies = add_tallies(
+        state.loop_tallies, {name: StepTally(record.status) for name, record in state.records.items()}
+    )
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
     return {
         "steps": {name: tallies[name].status if name in tallies else None for name in others},

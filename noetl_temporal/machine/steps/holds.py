@@ -23,7 +23,7 @@ from noetl_temporal.machine.tasks.rendering import seconds_of
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["begin_hold", "end_hold", "forgive", "hold_id", "result_given", "wait_for_decision"]
+__all__ = ["begin_hold", "end_hold", "end_with_given_result", "forgive", "hold_id", "wait_for_decision"]
 
 
 def hold_id(run: StepRun) -> str:
@@ -61,7 +61,7 @@ def wait_for_decision(execution: Execution, run: StepRun, held: Held) -> Wait:
         task="",
         since=held.since,
         due=held.due,
-        iteration=None if execution.inside is None else execution.inside.iteration,
+        iteration=None if execution.iteration_host is None else execution.iteration_host.iteration,
         message=message_of(held.outcome) or "failed",
         event_id=run.event_id,
     )
@@ -105,7 +105,7 @@ def forgive(execution: Execution, step: Step, run: StepRun, end: End) -> None:
         run.loop.failures = FailureLog()
 
 
-def result_given(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
+def end_with_given_result(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
     """Return the end of a run whose result a person provides; the ``set`` of the step sees that result."""
     outcome: PlainOutcome = {"status": "ok", "result": data}
     if held.kind == LOOP and "meta" in held.outcome:

@@ -23,10 +23,10 @@ from noetl_temporal.machine.loops.frames import NO_STORE, frame_limits
 from noetl_temporal.machine.loops.items import (
     collection_of,
     in_flight,
-    mistake_of,
     names_around,
     select_items,
     stored_collection,
+    warning_of,
 )
 from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
@@ -81,9 +81,9 @@ def open_loop(
     items = select_items(loop, scope, run.selection, budget)
     if items is None:
         return None
-    mistake = mistake_of(loop, scope, run.selection, execution.graph.names)
-    if mistake is not None:
-        execution.host(step, run).warn(mistake.message, mistake.span)
+    warning = warning_of(loop, scope, run.selection, execution.graph.names)
+    if warning is not None:
+        execution.host(step, run).warn(warning.message, warning.span)
     run.selection = None
     at_once = in_flight(loop, scope)
     loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)

@@ -51,13 +51,13 @@ class StepExit(msgspec.Struct, frozen=True):
 
 class ChosenRoutes(msgspec.Struct, frozen=True):
     """The routes chosen after a step run, not yet emitted. ``values`` is what their arcs have set, by target;
-    ``raised`` is the failure of evaluating them, and then none is chosen. ``mistakes`` are warnings about conditions.
+    ``raised`` is the failure of evaluating them, and then none is chosen. ``warnings`` are about conditions.
     """
 
     chosen: Selection = Selection((), ())
     values: tuple[tuple[str, Json], ...] = ()
     raised: End | None = None
-    mistakes: tuple[ConditionWarning, ...] = ()
+    warnings: tuple[ConditionWarning, ...] = ()
 
 
 def choose_routes(
@@ -74,19 +74,19 @@ def choose_routes(
     if fixed_selection is not None:
         return ChosenRoutes(fixed_selection)
     scope = LazyNames(lambda: _scope(execution, step, run, status, end, kind))
-    mistakes: tuple[ConditionWarning, ...] = ()
+    warnings: tuple[ConditionWarning, ...] = ()
     try:
         selection = select(step.route, boundary, scope)
-        mistakes = _reported_warnings(execution, selection) if status == "completed" else ()
+        warnings = _reported_warnings(execution, selection) if status == "completed" else ()
         assigns = [assign for arc in selection.arcs for assign in arc.set]
         values = [(assign.target, templates.render(assign.value, scope)) for assign in assigns]
         if values:
             execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
         return ChosenRoutes(
-            raised=End("error", template_outcome(failure), None, failure.span or step.span), mistakes=mistakes
+            raised=End("error", template_outcome(failure), None, failure.span or step.span), warnings=warnings
         )
-    return ChosenRoutes(selection, tuple(values), mistakes=mistakes)
+    return ChosenRoutes(selection, tuple(values), warnings=warnings)
 
 
 def follow_routes(
@@ -105,7 +105,7 @@ def follow_routes(
             else StepExit(step.name, (execution.graph.final,))
         )
     _emit(execution, step, run, routes)
-    for warning in routes.mistakes:
+    for warning in routes.warnings:
         execution.host(step, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(step, run).emit_set(routes.values)
@@ -130,7 +130,7 @@ def enter_region(
     if routes is None:
         return ChosenRoutes()
     _emit(execution, entry, run, routes)
-    for warning in routes.mistakes:
+    for warning in routes.warnings:
         execution.host(entry, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(entry, run).emit_set(routes.values)
@@ -172,7 +172,7 @@ def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) 
 def _reported_warnings(execution: Execution, selection: Selection) -> tuple[ConditionWarning, ...]:
     """Return the warnings about conditions that did not match because of an undefined name."""
     has_conditions = (bool(arc.when) for arc in selection.arcs)
-    return selection.mistakes if is_reported(execution.graph.names, has_conditions) else ()
+    return selection.warnings if is_reported(execution.graph.names, has_conditions) else ()
 
 
 def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
@@ -240,8 +240,9 @@ def _defer_failures(execution: Execution, step: Step, failures: FailureLog) -> N
 def add_deferred_failures(execution: Execution) -> None:
     """At the end of the run, add the failures of loops over steps whose end was not reached, as unhandled."""
     for record in execution.state.records.values():
-        failures, record.failures = record.failures, FailureLog()
-        _add_failures(execution, failures, handled=False)
+        if record.failures.counts:
+            failures, record.failures = record.failures, FailureLog()
+            _add_failures(execution, failures, handled=False)
 
 
 def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:

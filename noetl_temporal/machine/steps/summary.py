@@ -28,7 +28,7 @@ def result_of(execution: Execution) -> PlainOutcome:
     result = {} if final is None else _result_of(final)
     if result.get("result") is not None:
         return result
-    predecessors = dict.fromkeys(_skip_router(execution, name) for name in execution.state.leads)
+    predecessors = dict.fromkeys(_skip_router(execution, name) for name in execution.state.final_predecessors)
     results = {name: _result_of(records[name]) for name in predecessors if name in records}
     if len(results) == 1:
         return next(iter(results.values()))
@@ -64,19 +64,20 @@ def summary_of(execution: Execution) -> dict[str, dict[str, Json]]:
     A step inside a loop over steps has the most severe status of its runs, and the sums of their numbers.
     """
     records = {name: tally_of(record) for name, record in execution.state.records.items()}
-    tallies = add_tallies(execution.state.inside, records)
-    return {
-        name: {
-            "status": tallies[name].status,
-            **({"reused": True} if tallies[name].reused else {}),
-            "attempts": tallies[name].attempts,
-            "retries": tallies[name].retries,
-            **({"iterations": dict(tallies[name].iterations)} if tallies[name].iterations else {}),
-            "duration_seconds": tallies[name].spent.seconds,
-        }
-        for name in execution.graph.steps
-        if name in tallies and not execution.graph.steps[name].is_synthetic
-    }
+    tallies = add_tallies(execution.state.loop_tallies, records)
+    steps = execution.graph.steps
+    return {name: _summary_of(tallies[name]) for name in steps if name in tallies and not steps[name].is_synthetic}
+
+
+def _summary_of(tally: StepTally) -> dict[str, Json]:
+    summary: dict[str, Json] = {"status": tally.status}
+    if tally.reused:
+        summary["reused"] = True
+    summary["attempts"], summary["retries"] = tally.attempts, tally.retries
+    if tally.iterations:
+        summary["iterations"] = dict(tally.iterations)
+    summary["duration_seconds"] = tally.spent.seconds
+    return summary
 
 
 def tally_of(record: StepRecord) -> StepTally:

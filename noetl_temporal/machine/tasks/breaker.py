@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from noetl_compiler.graph import Circuit
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.circuits import Change, call_begins, call_cancelled, call_ended, limits_of
@@ -17,14 +18,11 @@ __all__ = ["record_cancellation", "record_end", "refusal"]
 
 
 def refusal(
-    host: Host, state: PipelineState, plan: TaskPlan, call_id: str, names: Mapping[str, Any]
+    host: Host, state: PipelineState, plan: TaskPlan, circuit: Circuit, call_id: str, names: Mapping[str, Any]
 ) -> PlainOutcome | None:
     """Return the outcome of a call that is refused because the circuit is open; None if it may be made. Raises
     TemplateFailure.
     """
-    circuit = plan.circuit
-    if circuit is None:
-        return None
     name = _name(host, plan)
     before = host.circuits.get(name, CircuitState())
     call = call_begins(before, limits_of(circuit, names), call_id, host.journal.feed.at)
@@ -38,7 +36,7 @@ def refusal(
 
 def record_end(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainOutcome) -> None:
     """Record the end of a call, with all its attempts."""
-    circuit = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
+    circuit = host.circuits.get(_name(host, plan))
     if circuit is None:
         return
     new, change = call_ended(circuit, state.pending, host.journal.feed.at, failed=outcome["status"] == "error")
@@ -48,7 +46,7 @@ def record_end(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainO
 
 def record_cancellation(host: Host, state: PipelineState, plan: TaskPlan) -> None:
     """Record that a call was cancelled by a stop."""
-    circuit = host.circuits.get(_name(host, plan)) if plan.circuit is not None else None
+    circuit = host.circuits.get(_name(host, plan))
     if circuit is not None:
         host.circuits[_name(host, plan)] = call_cancelled(circuit, state.pending)
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, NamesProfile, Rule, Task
-from noetl_temporal.machine import policy
+from noetl_compiler.graph import Json, NamesProfile, Policy, Rule, Task
 from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failures import failed_by_rule
+from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.stored import result_alone, with_result, with_row
 from noetl_temporal.machine.undefined import is_reported
 from noetl_temporal.machine.unhandled import ENDS, unhandled_warning
@@ -20,10 +20,11 @@ from noetl_temporal.machine.unhandled import ENDS, unhandled_warning
 __all__ = [
     "Ruling",
     "attempt_outcome",
+    "default_ruling",
     "last_page",
-    "mistakes",
     "replaces_error",
     "rule_failure",
+    "rule_warnings",
     "ruling_of",
     "with_rule_message",
     "with_rule_result",
@@ -52,31 +53,32 @@ def rule_failure(failed: RuleFailure, task: Task) -> templates.TemplateFailure:
     return templates.TemplateFailure(failed.message, when.span if when is not None else rule.span)
 
 
-def ruling_of(task: Task, decision: policy.Decision, outcome: PlainOutcome) -> Ruling:
+_CONTINUE = Ruling("continue", None, 0.0)
+_FAIL = Ruling("fail", None, 0.0)
+
+
+def default_ruling(outcome: PlainOutcome) -> Ruling:
+    """Return the action of a task without a policy."""
+    return _CONTINUE if outcome["status"] == "ok" else _FAIL
+
+
+def ruling_of(policy: Policy, decision: Decision, outcome: PlainOutcome) -> Ruling:
     """Return the matching rule, or the default action without one."""
-    rule = task.policy.rules[decision.rule] if task.policy and decision.rule is not None else None
-    return Ruling(decision.do or _action(task, rule, outcome, decision.exhausted), rule, decision.delay)
+    if decision.rule is None:
+        return _CONTINUE if policy.unmatched != "fail" else default_ruling(outcome)
+    rule = policy.rules[decision.rule]
+    return Ruling(decision.do or ("fail" if decision.exhausted else rule.do), rule, decision.delay)
 
 
-def _action(task: Task, rule: Rule | None, outcome: PlainOutcome, is_exhausted: bool) -> str:
-    if rule is not None:
-        return "fail" if is_exhausted else rule.do
-    if outcome["status"] == "ok":
-        return "continue"
-    return "fail" if task.policy is None or task.policy.unmatched == "fail" else "continue"
-
-
-def mistakes(
+def rule_warnings(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
 ) -> Sequence[ConditionWarning]:
     """Return the warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
     rule = ruling.rule
-    if rule is None and not report.mistakes:
-        return ()
     warnings: list[ConditionWarning] = []
-    if report.mistakes and is_reported(names, (rule is not None and rule.when is not None,)):
+    if report.warnings and is_reported(names, (rule is not None and rule.when is not None,)):
         rules = task.policy.rules if task.policy else ()
-        messages = ((warning.message, rules[warning.rule]) for warning in report.mistakes)
+        messages = ((warning.message, rules[warning.rule]) for warning in report.warnings)
         warnings = [ConditionWarning(text, cause.when.span if cause.when else cause.span) for text, cause in messages]
     if rule is not None and (message := unhandled_warning(rule, ruling.do, outcome, task.label)):
         warnings.append(ConditionWarning(message, rule.span))

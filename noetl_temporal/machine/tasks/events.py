@@ -79,7 +79,7 @@ def emit_ended(
 
 def warn_of_result(host: Host, plan: TaskPlan, outcome: PlainOutcome) -> None:
     """Record the warnings of the tool about values that it changed."""
-    warning = outcome["meta"].get("warning") if "meta" in outcome else None
+    warning = outcome["meta"].get("warning")
     if isinstance(warning, str):
         host.warn(f"{plan.task.label}: {warning}", plan.task.span)
 

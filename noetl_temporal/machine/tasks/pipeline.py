@@ -47,10 +47,11 @@ from noetl_temporal.machine.tasks import breaker, guarded_tasks
 from noetl_temporal.machine.tasks.call_result import (
     Ruling,
     attempt_outcome,
+    default_ruling,
     last_page,
-    mistakes,
     replaces_error,
     rule_failure,
+    rule_warnings,
     ruling_of,
     with_rule_message,
     with_rule_result,
@@ -95,13 +96,15 @@ class Pipeline(TaskExecutions):
         state.attempts += attempts
         state.retries += attempts - 1 + (state.task.calls > 0 and not state.task.storing)
         if cancelled:
-            breaker.record_cancellation(self.host, state, plan)
+            if plan.circuit is not None:
+                breaker.record_cancellation(self.host, state, plan)
             self._task_ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
         elif state.task.storing:
             self._apply_stored(plan, report)
         else:
-            breaker.record_end(self.host, state, plan, report.outcome)
+            if plan.circuit is not None:
+                breaker.record_end(self.host, state, plan, report.outcome)
             self._settle(plan, report)
 
     def delay_over(self) -> None:
@@ -169,20 +172,26 @@ class Pipeline(TaskExecutions):
     def _apply_report(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
-        outcome = with_selected(task.output, task.kind, attempt_outcome(report, self.state.task.event_id))
-        warn_of_result(self.host, plan, outcome)
+        outcome = attempt_outcome(report, self.state.task.event_id)
+        if task.output is not None:
+            outcome = with_selected(task.output, task.kind, outcome)
+        if "meta" in outcome:
+            warn_of_result(self.host, plan, outcome)
         if report.failed is not None:
             self._record(plan, outcome)
             raise rule_failure(report.failed, task)
-        is_decided = report.is_decided or task.policy is None
-        decision = Decision(None, report.rule, 0.0, report.exhausted)
-        if not is_decided:
+        if task.policy is None:
+            ruling = default_ruling(outcome)
+        elif report.is_decided:
+            ruling = ruling_of(task.policy, Decision(None, report.rule, 0.0, report.exhausted), outcome)
+        else:
             decision = self._decide(plan, report, outcome)
-            report = replace(report, mistakes=decision.mistakes)
-        ruling = ruling_of(task, decision, outcome)
+            report = replace(report, warnings=decision.warnings)
+            ruling = ruling_of(task.policy, decision, outcome)
         self._record(plan, outcome)
-        for warning in mistakes(task, ruling, outcome, report, profile):
-            self.host.warn(warning.message, warning.span)
+        if ruling.rule is not None or report.warnings:
+            for warning in rule_warnings(task, ruling, outcome, report, profile):
+                self.host.warn(warning.message, warning.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:
             outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
@@ -255,6 +264,10 @@ class Pipeline(TaskExecutions):
     ) -> None:
         do, rule, delay = ruling.do, ruling.rule, ruling.delay
         match do:
+            case "continue":
+                self._sequence_done(plan, outcome, stop=False)
+            case "break":
+                self._sequence_done(plan, outcome, stop=True)
             case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
@@ -274,7 +287,7 @@ class Pipeline(TaskExecutions):
                 self.host.warn(truncation_warning(plan.task.label, self.state.task), rule.span)
                 self._sequence_done(plan, outcome, stop=False)
             case _:
-                self._sequence_done(plan, outcome, stop=do == "break")
+                raise ProtocolError(f"the rule of {plan.task.label} has the unknown action {do!r}")
 
     def _wait_to_retry(
         self, plan: TaskPlan, rule: Rule, report: ToolReport, outcome: PlainOutcome, names: Mapping[str, Any]

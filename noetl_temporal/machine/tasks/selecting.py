@@ -11,9 +11,9 @@ from noetl_temporal.machine.views import result_view
 __all__ = ["with_selected"]
 
 
-def with_selected(output: Output | None, kind: str, outcome: PlainOutcome) -> PlainOutcome:
+def with_selected(output: Output, kind: str, outcome: PlainOutcome) -> PlainOutcome:
     """Return the outcome with ``selected``, name -> part. Parts that do not exist are left out."""
-    if output is None or not output.select or outcome["status"] != "ok":
+    if not output.select or outcome["status"] != "ok":
         return outcome
     view = result_view(kind, whole_result(outcome))
     selected: dict[str, Json] = {}

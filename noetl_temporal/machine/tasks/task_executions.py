@@ -118,10 +118,11 @@ class TaskExecutions:
         call = tool_call(host, plan, state, id_, rendered, names)
         if kept:
             call = replace(call, kept=kept)
-        state.answer = breaker.refusal(host, state, plan, call.id, names)
-        if state.answer is not None:
-            self._move("answered")
-            return
+        if plan.circuit is not None:
+            state.answer = breaker.refusal(host, state, plan, plan.circuit, call.id, names)
+            if state.answer is not None:
+                self._move("answered")
+                return
         self._move("call")
         state.pending = call.id
         host.journal.call(call, plan.task.queue, summary(host, plan, call.page))

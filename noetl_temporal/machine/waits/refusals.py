@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.language.payload_schema import form_schema, payload_problem
+from noetl_compiler.language.payload_schema import form_schema, payload_error
 from noetl_temporal.machine.facts import (
     Decided,
     Fact,
@@ -86,7 +86,7 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed_fac
     if signal.key is not None and len(signal.key) > MOST_KEY_CHARACTERS:
         return f"the key has {len(signal.key):,} characters; at most {MOST_KEY_CHARACTERS:,} are allowed"
     earlier_signals = [fact.signal for fact in unfed_facts if isinstance(fact, Signalled)]
-    return payload_problem(signal.data, signals[signal.name]) or _keeping_problem(state, signal, earlier_signals)
+    return payload_error(signal.data, signals[signal.name]) or _keeping_problem(state, signal, earlier_signals)
 
 
 def _keeping_problem(state: PlaybookState, signal: Signal, earlier_signals: Iterable[Signal]) -> str | None:
@@ -137,7 +137,7 @@ def _approver_problem(wait: Wait, decision: Decided) -> str | None:
 def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:
     """Return why the form is refused; None if it is accepted. A rejection needs no form."""
     schema = form_schema(form)
-    return payload_problem(decision.form, schema if decision.approved else {**schema, "required": []}, "form")
+    return payload_error(decision.form, schema if decision.approved else {**schema, "required": []}, "form")
 
 
 def _size(value: Json) -> int:

@@ -1,5 +1,5 @@
--- The NoETL event schema as upstream has it (names, columns, CHECK, keys), unpartitioned: readers never name a
--- partition. Below it what the mirror itself keeps: raw history, a cursor for each run, large payloads.
+-- The event schema of NoETL (names, columns, CHECK, keys), without partitions, which no reader names. After it the tables
+-- of the mirror: raw history, a cursor for each run, large payloads.
 
 CREATE SEQUENCE noetl.snowflake_seq;
 
@@ -43,7 +43,7 @@ CREATE TABLE noetl.execution (
     created_at          TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'utc'),
     updated_at          TIMESTAMP NOT NULL DEFAULT (now() AT TIME ZONE 'utc'),
     state               JSONB,
-    events              BIGINT NOT NULL DEFAULT 0 -- the last position that its events have taken
+    events              BIGINT NOT NULL DEFAULT 0 -- the position of its last event
 );
 CREATE INDEX execution_start_time ON noetl.execution (start_time DESC);
 CREATE INDEX execution_parent ON noetl.execution (parent_execution_id);
@@ -93,7 +93,7 @@ CREATE TABLE noetl.event (
     command_id          BIGINT,
     stage_id            BIGINT,
     frame_id            BIGINT,
-    position            BIGINT NOT NULL, -- rises in the order of storing: a reader that tails an execution goes by it
+    position            BIGINT NOT NULL, -- rises in the order of storing, for readers that tail an execution
     CONSTRAINT chk_event_result_shape CHECK (
         result IS NULL OR (
             jsonb_typeof(result) = 'object'
@@ -122,8 +122,8 @@ CREATE TABLE noetl.history (
     PRIMARY KEY (namespace, workflow_id, run_id, event_id)
 );
 
--- How far a run has been read; moves in the transaction that stores the rows. state is the fold's (run_state.RunState).
--- problem says why a run cannot be read on, until it is.
+-- How far a run has been read; moves in the transaction that stores the rows. state is that of the fold
+-- (run_state.RunState). problem says why reading stopped, until it continues.
 CREATE TABLE noetl.cursor (
     namespace     TEXT NOT NULL,
     workflow_id   TEXT NOT NULL,

@@ -2,8 +2,8 @@
 
 CREATE VIEW noetl.event_log AS SELECT * FROM noetl.event;
 
--- The one registry of names: how an event is called in the loop-and-retry design (December 2025) and in the whitepaper,
--- NULL where that vocabulary has none for it. One row may be told as several events of the whitepaper, in this order.
+-- The only registry of names: those of an event in the loop-and-retry design (December 2025) and in the whitepaper, NULL
+-- where it has none. One row may be several events of the whitepaper, in this order.
 CREATE TABLE noetl.event_name (
     event_type TEXT PRIMARY KEY,
     legacy     TEXT,
@@ -32,7 +32,7 @@ INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('step.held',                    NULL,                       NULL),
     ('step.released',                NULL,                       NULL),
     ('step.reused',                  NULL,                       NULL),
-    -- a task is told by its attempts; one that is cancelled before any has none
+    -- the older designs have attempts instead of tasks; a task that is cancelled before its first attempt has none
     ('task.started',                 NULL,                       NULL),
     ('task.attempt.started',         'action_started',           '{RetryStarted,ToolStarted}'), -- Retry: of later attempts
     ('task.attempt.done',            'action_completed',         '{ToolFinished,RetryProcessed}'),
@@ -61,14 +61,14 @@ INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('incident.opened',              'error',                    NULL),
     ('incident.resolved',            'info',                     NULL);
 
--- The rows that have the context of the playbook, for those around them that have only their own.
+-- The rows that have the context of the playbook: views add it to later rows, which have only their own.
 CREATE INDEX event_context ON noetl.event (execution_id, event_id DESC) WHERE context ? '_step_results';
 
--- Names, data and meta of the loop-and-retry design (December 2025). An action is one attempt of a tool; later attempts
--- name the first as their parent, pages the page before, and the end of a sequence its last page. Rows have the context of
--- the playbook at the last row that tells it.
+-- Names, data and meta of the loop-and-retry design (December 2025). An action is one attempt of a tool. The parent of a
+-- later attempt is the first one, that of a page the page before, that of the end of a sequence its last page. Rows have
+-- the context of the playbook from the last row that has it.
 CREATE VIEW noetl.event_legacy AS
-WITH named AS (
+WITH named_event AS (
     SELECT e.*,
            CASE
                WHEN e.event_type = 'workflow.finished' THEN r.legacy || lower(e.status)
@@ -108,8 +108,8 @@ SELECT n.execution_id,
        CASE n.legacy_type WHEN 'retry_scheduled' THEN 'PENDING' WHEN 'iterator_started' THEN 'RUNNING' ELSE n.status
            END::varchar AS status,
        n.duration,
-       jsonb_build_object('catalog_id', n.catalog_id::text) || coalesce(around.context, '{}') || coalesce(n.context, '{}')
-           || CASE WHEN n.legacy_type = 'iterator_started' THEN iterator.facts ELSE '{}' END AS context,
+       jsonb_build_object('catalog_id', n.catalog_id::text) || coalesce(playbook.context, '{}') || coalesce(n.context, '{}')
+           || CASE WHEN n.legacy_type = 'iterator_started' THEN iterator.meta ELSE '{}' END AS context,
        n.result,
        (SELECT coalesce(jsonb_object_agg(key, value), '{}') FROM jsonb_each(CASE
            WHEN n.legacy_type LIKE 'action\_%' THEN jsonb_build_object(
@@ -125,7 +125,7 @@ SELECT n.execution_id,
                'strategy', n.meta #> '{sequence,strategy}', 'exhausted', n.meta #> '{sequence,exhausted}',
                'aggregated_result', CASE WHEN n.meta #>> '{sequence,strategy}' IN ('append', 'collect')
                    THEN coalesce(n.output->'value', n.output) ELSE n.output END)
-           WHEN n.legacy_type = 'iterator_started' THEN iterator.facts || jsonb_build_object(
+           WHEN n.legacy_type = 'iterator_started' THEN iterator.meta || jsonb_build_object(
                'collection', n.context->'collection', 'nested_task', n.context->'nested_task')
            WHEN n.legacy_type LIKE 'iterator\_%' THEN jsonb_build_object(
                'total_iterations', n.meta #> '{stats,total}', 'successful', n.meta #> '{stats,success}',
@@ -143,9 +143,9 @@ SELECT n.execution_id,
        CASE
            WHEN n.is_iteration THEN n.meta || jsonb_build_object('iterator', jsonb_strip_nulls(jsonb_build_object(
                'iteration_index', n.meta->'iteration', 'parent_execution_id', n.execution_id,
-               'total_iterations', iterator.facts->'total_count', 'iterator_name', iterator.facts->'iterator_name',
-               'mode', iterator.facts->'mode')))
-           WHEN n.legacy_type = 'iterator_started' THEN n.meta || jsonb_build_object('iterator', iterator.facts)
+               'total_iterations', iterator.meta->'total_count', 'iterator_name', iterator.meta->'iterator_name',
+               'mode', iterator.meta->'mode')))
+           WHEN n.legacy_type = 'iterator_started' THEN n.meta || jsonb_build_object('iterator', iterator.meta)
            WHEN n.meta ? 'stats' THEN n.meta || jsonb_build_object(
                'total_iterations', n.meta #> '{stats,total}', 'completed_iterations', n.meta #> '{stats,success}',
                'success_rate', round((n.meta #>> '{stats,success}')::numeric / nullif((n.meta #>> '{stats,total}')::numeric, 0), 4),
@@ -157,20 +157,20 @@ SELECT n.execution_id,
        n.error,
        n.worker_id,
        n.event_time
-FROM named n
+FROM named_event n
 LEFT JOIN noetl.event parent ON parent.execution_id = n.execution_id AND parent.event_id = n.parent_event_id
 LEFT JOIN noetl.event loop ON loop.execution_id = n.execution_id AND n.is_iteration
     AND loop.event_id = CASE n.event_type WHEN 'loop.iteration.started' THEN n.parent_event_id ELSE parent.parent_event_id END
 CROSS JOIN LATERAL (
-    SELECT told || CASE WHEN told->>'mode' = 'parallel' THEN '{"mode": "async"}'::jsonb ELSE '{}' END AS facts
-    FROM coalesce(n.meta->'iterator', loop.meta->'iterator', '{}') AS told
+    SELECT meta || CASE WHEN meta->>'mode' = 'parallel' THEN '{"mode": "async"}'::jsonb ELSE '{}' END AS meta
+    FROM coalesce(n.meta->'iterator', loop.meta->'iterator', '{}') AS meta
 ) iterator
 LEFT JOIN LATERAL (
     SELECT s.context FROM noetl.event s
     WHERE s.execution_id = n.execution_id AND s.event_id < n.event_id AND s.context ? '_step_results'
         AND NOT n.context ? '_step_results'
     ORDER BY s.event_id DESC LIMIT 1
-) around ON true
+) playbook ON true
 WHERE n.legacy_type IS NOT NULL;
 
 -- Names and envelope of the whitepaper.

@@ -1,7 +1,7 @@
--- What is written beside the event log: not derived from history, and kept by a rebuild.
+-- Tables that are not derived from history; a rebuild leaves them unchanged.
 
--- What the code of tasks prints, as it prints it (task_log.py): best effort, by the workers. A row has the lines that came
--- together. position rises in the order of storing, but for transactions that take long.
+-- The output of the code of tasks, which workers store while it runs, with best effort (task_log.py). A row has the lines
+-- that arrived together. position rises in the order of storing, except across concurrent transactions.
 CREATE TABLE noetl.log (
     execution_id BIGINT NOT NULL,
     position     BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -19,8 +19,8 @@ CREATE TABLE noetl.log (
 );
 GRANT SELECT ON noetl.log TO PUBLIC;
 
--- Runs that were submitted under a key (submissions.py). playbook and payload are digests of what was submitted. is_started
--- once Temporal has confirmed the run: then it is not started again, even where Temporal has removed it.
+-- Runs that were submitted with a key (submissions.py). playbook and payload are digests of what was submitted. is_started
+-- is set once Temporal has confirmed the run: it is not started again, even if Temporal has removed it since.
 CREATE TABLE noetl.submission (
     namespace    TEXT NOT NULL,
     path         TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- The names of waits, signals and approvals: neither older vocabulary has any for them.
+-- The events of waits, signals and approvals, for which neither older vocabulary has names.
 
 INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('wait.started',       NULL, NULL),

@@ -1,4 +1,4 @@
--- The names of circuit breakers: neither older vocabulary has any for them.
+-- The events of circuit breakers, for which neither older vocabulary has names.
 
 INSERT INTO noetl.event_name (event_type, legacy, domain) VALUES
     ('circuit.opened', NULL, NULL),

@@ -1,7 +1,7 @@
--- Attempts of calls that are in progress: what the server tells of pending activities (running_calls.py). History has them when
--- their call ends; then they are rows of noetl.event, and leave this table. It is not derived from history, and a rebuild leaves it.
--- status is STARTED, FAILED, CANCELLED or, for an attempt that waits until due_at, PENDING; PAUSED for one that was paused in Temporal
--- itself. task_event_id is the row that began the task.
+-- Attempts of calls in progress, from the pending activities that the server lists (running_calls.py). History has them only
+-- when their call ends: then they become rows of noetl.event and are deleted here. The table is not derived from history; a
+-- rebuild leaves it unchanged. status is STARTED, COMPLETED, FAILED, CANCELLED, PENDING (the attempt waits until due_at) or PAUSED (in
+-- Temporal itself). task_event_id is the row that started the task.
 CREATE TABLE noetl.running_attempt (
     namespace     TEXT NOT NULL,
     workflow_id   TEXT NOT NULL,

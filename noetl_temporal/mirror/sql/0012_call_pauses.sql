@@ -1,6 +1,6 @@
--- Pauses of calls in Temporal itself, by its UI or command: seen at the server, as no history has them (call_pauses.py). From this table, as
--- from noetl.history, a rebuild derives rows of noetl.event: task.paused under paused_event_id and, if the call was seen to go on,
--- task.resumed under resumed_event_id.
+-- Pauses of calls in Temporal itself, by its UI or command. They are read from the server, as no history has them
+-- (call_pauses.py). A rebuild derives rows of noetl.event from this table: task.paused with the id paused_event_id and, once
+-- the call has continued, task.resumed with the id resumed_event_id.
 CREATE TABLE noetl.call_pause (
     namespace        TEXT NOT NULL,
     workflow_id      TEXT NOT NULL,

@@ -1,8 +1,7 @@
 -- Queries that add rows to noetl.event, and find the results that rows share (event_table.py, results.py).
 
 -- name: add_events
--- The ids of those that were not there yet. One that was there is compared by the caller (event_table.py). The positions are
--- those after $22.
+-- Adds rows with the positions after $22, and returns their ids. The caller compares rows that existed (event_table.py).
 INSERT INTO noetl.event (
     execution_id, catalog_id, parent_execution_id, stream_id, aggregate_id, aggregate_type, schema_name, producer, correlation_id,
     event_id, parent_event_id, created_at, event_time, event_type, node_id, node_name, node_type, status, duration,
@@ -20,10 +19,10 @@ ON CONFLICT (execution_id, event_id) DO NOTHING
 RETURNING event_id
 
 -- name: results
--- Of rows, and of the last attempt of tasks that rows began. Resets of one run give rows of several histories the same id: those
--- that the history $3 has come first.
+-- The results of the rows $2; for the row that starts a task, that of the task's last attempt. Rows of several histories
+-- have the same id if one run was reset more than once: those in the history $3 come first.
 WITH RECURSIVE lineage (stream_id, previous_run_id, base_event_id, until) AS (
-    -- The history, and those of earlier runs that it begins with: with all of their events, or with those before until.
+    -- The history, and the earlier runs whose events it begins with: all of their events, or those before until.
     SELECT $3::text, coalesce(base_run_id, continued_run_id), base_event_id, NULL::bigint
     FROM noetl.cursor WHERE execution_id = $1 AND run_id = regexp_replace($3, '^.*/', '')
     UNION
@@ -31,15 +30,17 @@ WITH RECURSIVE lineage (stream_id, previous_run_id, base_event_id, until) AS (
            CASE WHEN lineage.base_event_id IS NOT NULL THEN least(lineage.until, lineage.base_event_id) END
     FROM lineage JOIN noetl.cursor c ON c.run_id = lineage.previous_run_id AND c.execution_id = $1
 )
-SELECT DISTINCT ON (named) named, result FROM (
-    SELECT e.event_id AS named, e.event_id, e.stream_id, e.stream_version, e.result FROM noetl.event e
+SELECT DISTINCT ON (row_id) row_id, result FROM (
+    SELECT e.event_id AS row_id, e.event_id, e.stream_id, e.stream_version, e.result FROM noetl.event e
     WHERE e.execution_id = $1 AND e.event_id = ANY($2::bigint[])
     UNION ALL
     SELECT e.parent_event_id, e.event_id, e.stream_id, e.stream_version, e.result FROM noetl.event e
     WHERE e.execution_id = $1 AND e.parent_event_id = ANY($2::bigint[]) AND e.event_type = 'task.attempt.done'
-) found LEFT JOIN lineage ON lineage.stream_id = found.stream_id AND found.stream_version < coalesce(lineage.until, found.stream_version + 1)
+) candidate
+LEFT JOIN lineage ON lineage.stream_id = candidate.stream_id
+    AND candidate.stream_version < coalesce(lineage.until, candidate.stream_version + 1)
 WHERE result IS NOT NULL
-ORDER BY named, lineage.stream_id IS NOT NULL DESC, found.stream_id = $3 DESC, event_id DESC
+ORDER BY row_id, lineage.stream_id IS NOT NULL DESC, candidate.stream_id = $3 DESC, event_id DESC
 
 -- name: checksums
 SELECT event_id, event_type, node_name, stream_id, stream_version, envelope_checksum FROM noetl.event

@@ -1,7 +1,8 @@
 -- Queries for the owners of payloads and for noetl prune (owners.py, prune.py, needed.py).
 
--- name: own
--- An execution owns payloads from now on. The lock waits for a prune that removes one; what is not there has no owner.
+-- name: add_owner
+-- Adds an execution as the owner of payloads. The lock waits for a prune that deletes one of them; a missing payload gets
+-- no owner.
 INSERT INTO noetl.payload_owner (execution_id, key)
 SELECT $1, p.key FROM noetl.payload p
 WHERE p.key = ANY($2::text[])
@@ -14,18 +15,18 @@ ON CONFLICT DO NOTHING
 SELECT DISTINCT namespace FROM noetl.cursor
 
 -- name: ended_executions
--- Executions that own payloads, of which every run and loop has been read to its end, and the last ended before $1. A run
--- that the server had removed before it was read (problem) ended when that was noticed, as far as anyone knows. A loop of
--- which nothing has been read is known by its parent's history or by its id, which begins with that of its playbook.
+-- Executions that own payloads and whose runs, loops included, have been read to their end and all ended before $1. A run
+-- that the server removed before it was read (problem) counts as ended when that was noticed. A loop of which nothing has
+-- been read is known from its parent's history, or by its id, which begins with that of its playbook.
 WITH unread AS (
     SELECT namespace, string_to_array(workflow_id, '/') AS parts, parent_run_id FROM noetl.cursor WHERE NOT is_closed
-), going AS (
+), unfinished AS (
     SELECT c.execution_id FROM unread u JOIN noetl.cursor c ON (c.namespace, c.run_id) = (u.namespace, u.parent_run_id)
     UNION ALL
     SELECT c.execution_id FROM unread u
     CROSS JOIN generate_series(1, cardinality(u.parts)) AS length
     JOIN noetl.cursor c ON (c.namespace, c.workflow_id) = (u.namespace, array_to_string(u.parts[:length], '/'))
-), late AS (
+), recent AS (
     SELECT c.execution_id FROM noetl.cursor c
     CROSS JOIN LATERAL (
         SELECT event_time FROM noetl.history h
@@ -36,32 +37,32 @@ WITH unread AS (
       AND greatest(last.event_time, CASE WHEN c.problem IS NOT NULL THEN c.updated_at END) >= $1
 )
 SELECT DISTINCT execution_id FROM noetl.payload_owner o
-WHERE NOT EXISTS (SELECT FROM going WHERE going.execution_id = o.execution_id)
-  AND NOT EXISTS (SELECT FROM late WHERE late.execution_id = o.execution_id)
+WHERE NOT EXISTS (SELECT FROM unfinished WHERE unfinished.execution_id = o.execution_id)
+  AND NOT EXISTS (SELECT FROM recent WHERE recent.execution_id = o.execution_id)
 
 -- name: executions_of_workflows
 SELECT DISTINCT execution_id FROM noetl.cursor
 WHERE namespace = $1 AND workflow_id = ANY($2::text[]) AND execution_id IS NOT NULL
 
--- name: how_far
--- How many events have been read of runs, whether to the end, and when the first happened. A run that is not known has no row.
-SELECT c.run_id, c.position, c.is_closed AND c.problem IS NULL AS is_read, h.event_time AS began FROM noetl.cursor c
-JOIN unnest($2::text[], $3::text[]) AS asked (workflow_id, run_id) USING (workflow_id, run_id)
+-- name: runs_progress
+-- How many events of each run have been read, whether all have, and the time of the first. No row for a run that is not known.
+SELECT c.run_id, c.position, c.is_closed AND c.problem IS NULL AS is_read, h.event_time AS start_time FROM noetl.cursor c
+JOIN unnest($2::text[], $3::text[]) AS run (workflow_id, run_id) USING (workflow_id, run_id)
 LEFT JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
 WHERE c.namespace = $1
 
--- name: join_cursors
--- Wait for a rebuild (hold_cursors), and have it wait.
+-- name: lock_out_rebuild
+-- Waits for a rebuild (lock_all_cursors), and makes the next one wait.
 LOCK TABLE noetl.cursor IN ROW EXCLUSIVE MODE
 
 -- name: release
--- The executions own nothing any more.
-WITH marked AS (INSERT INTO noetl.pruned (execution_id) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING)
+-- Removes the executions from the owners, and freezes their rows.
+WITH frozen AS (INSERT INTO noetl.pruned (execution_id) SELECT unnest($1::bigint[]) ON CONFLICT DO NOTHING)
 DELETE FROM noetl.payload_owner WHERE execution_id = ANY($1::bigint[])
 
 -- name: prunable_payloads
--- Payloads behind the key $4 that were last stored before $1 and have no owner but the executions $3, without those in $2.
--- Owners behind that key: else the planner reads all of them to reach it.
+-- Payloads after the key $4, without those in $2, that were last stored before $1 and have no owner except the executions $3.
+-- The condition on the owner's key saves the planner from reading all owners before $4.
 SELECT p.key, octet_length(p.data) AS bytes FROM noetl.payload p
 WHERE p.key > $4 AND p.used_at < $1 AND NOT p.key = ANY($2::text[])
   AND NOT EXISTS (

@@ -1,7 +1,7 @@
--- Statements of the mirror by name.
+-- Statements of the mirror by name. Those about rows of noetl.event are in event_rows.sql.
 
 -- name: enrol
--- Runs become known; those that were not come back.
+-- Adds runs, and returns those that were not known.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
 ON CONFLICT DO NOTHING
@@ -11,8 +11,8 @@ RETURNING namespace, workflow_id, run_id, workflow_type
 SELECT namespace, workflow_id, run_id, workflow_type FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed
 
 -- name: all_runs
--- Those that can be derived, in the order they began. So a run stands after the one that started it, whose execution is
--- known then, and a run that a reset made after its base, whose first events it has.
+-- The runs whose rows can be derived, in the order they started. So a run comes after the one that started it, which adds
+-- the execution, and a run that a reset created comes after its base, whose first events it has.
 SELECT c.namespace, c.workflow_id, c.run_id, c.workflow_type
 FROM noetl.cursor c
 JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
@@ -38,18 +38,18 @@ WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 UPDATE noetl.cursor SET base_run_id = $4, base_event_id = $5 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
 -- name: note_parent
--- Chunks that the history of the run $1 names, until their own is read.
+-- Sets the run $1 as the parent of chunks that its history mentions, before their own histories are read.
 UPDATE noetl.cursor c SET parent_run_id = $1
 FROM unnest($2::text[], $3::text[], $4::text[]) AS chunk (namespace, workflow_id, run_id)
 WHERE (c.namespace, c.workflow_id, c.run_id) = (chunk.namespace, chunk.workflow_id, chunk.run_id) AND c.parent_run_id IS NULL
 
 -- name: rewind
--- The run is read from its start, again or at last; rows that exist stay.
+-- Marks a run to be read from its start. Rows that exist are kept.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES ($1, $2, $3, $4)
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_closed = false, state = NULL, problem = NULL
 
 -- name: give_up
--- The server has no such history any more; what was not read of it is missing for good.
+-- Closes a run that the server has removed: what was not read of its history stays missing.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, is_closed, problem) VALUES ($1, $2, $3, $4, true, $5)
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET is_closed = true, problem = $5, updated_at = now()
 WHERE NOT cursor.is_closed
@@ -63,14 +63,14 @@ SELECT namespace, workflow_id, run_id, problem, updated_at AS since FROM noetl.c
 WHERE problem IS NOT NULL ORDER BY updated_at, workflow_id, run_id
 
 -- name: open_runs_by_path
--- The busiest paths first: there is a limit to those that are told by name.
+-- The busiest paths first, as only a limited number of paths get a label of their own (path_labels.py).
 SELECT c.path, lower(x.status) AS status, count(*) AS count
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.end_time IS NULL AND x.execution_id IN (SELECT execution_id FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed)
 GROUP BY c.path, x.status ORDER BY count DESC, c.path
 
 -- name: held_steps_by_path
--- Held steps are looked for in paused runs alone.
+-- Only paused runs have held steps.
 SELECT path, sum(held)::bigint AS count FROM (
     SELECT c.path, (
         SELECT count(*) FILTER (WHERE event_type = 'step.held') - count(*) FILTER (WHERE event_type = 'step.released')
@@ -98,7 +98,7 @@ SELECT count(*) AS count FROM noetl.cursor WHERE namespace = $1 AND problem IS N
 -- name: state_of
 SELECT is_closed, state FROM noetl.cursor WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
--- name: keep_state
+-- name: save_state
 UPDATE noetl.cursor SET state = $4::text::jsonb WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
 
 -- name: add_history
@@ -120,27 +120,27 @@ WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND event_id > $4
 ORDER BY event_id LIMIT $5
 
 -- name: lock_attempts
--- Of a namespace: two mirrors would lock their rows in different orders.
+-- Locks the attempts of a namespace: two mirrors would lock its rows in different orders.
 SELECT pg_advisory_xact_lock(hashtext('noetl.running_attempt'), hashtext($1))
 
--- name: hide_all_attempts
--- The executions of which a paused one was shown.
-WITH hidden AS (DELETE FROM noetl.running_attempt WHERE namespace = $1 RETURNING execution_id, status)
-SELECT DISTINCT execution_id FROM hidden WHERE status = 'PAUSED' ORDER BY execution_id
+-- name: delete_attempts
+-- Deletes the attempts of a namespace, and returns the executions that had a paused one.
+WITH deleted AS (DELETE FROM noetl.running_attempt WHERE namespace = $1 RETURNING execution_id, status)
+SELECT DISTINCT execution_id FROM deleted WHERE status = 'PAUSED' ORDER BY execution_id
 
 -- name: open_call_pauses
--- The pauses that have not ended, of the calls $4 of a run.
+-- The pauses that have not ended, for the calls $4 of a run.
 SELECT call_id, paused_at, paused_event_id FROM noetl.call_pause
 WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) AND call_id = ANY($4::text[]) AND resumed_at IS NULL
 ORDER BY paused_event_id
 
 -- name: free_call_pause_id
--- From $2 on, in the millisecond that ends with $3.
+-- The first free id from $2 on, in the millisecond whose last id is $3.
 SELECT coalesce(max(id) + 1, $2::bigint) FROM noetl.call_pause, LATERAL unnest(ARRAY[paused_event_id, resumed_event_id]) AS id
 WHERE execution_id = $1 AND id BETWEEN $2::bigint AND $3::bigint
 
 -- name: add_call_pause
--- Nothing comes back if it is known.
+-- Returns nothing if the pause is already stored.
 INSERT INTO noetl.call_pause (namespace, workflow_id, run_id, call_id, paused_at, execution_id, paused_event_id, facts)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8::text::jsonb)
 ON CONFLICT DO NOTHING
@@ -152,7 +152,7 @@ WHERE (namespace, workflow_id, run_id, call_id, paused_at) = ($1, $2, $3, $4, $5
 RETURNING *
 
 -- name: all_call_pauses
--- Of the executions that are derived again.
+-- The pauses of the executions whose log is derived again.
 SELECT p.*, c.workflow_type
 FROM noetl.call_pause p JOIN noetl.cursor c USING (namespace, workflow_id, run_id)
 JOIN noetl.execution x ON x.execution_id = p.execution_id
@@ -166,22 +166,22 @@ SELECT c.execution_id, EXISTS (
 ) AS has_open_pauses
 FROM noetl.cursor c WHERE (c.namespace, c.workflow_id, c.run_id) = ($1, $2, $3) AND c.execution_id IS NOT NULL
 
--- name: show_attempts
+-- name: replace_attempts
 -- Replaces the attempts of a run.
-WITH shown AS (
-    SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS one (
+WITH current AS (
+    SELECT * FROM jsonb_to_recordset($4::text::jsonb) AS attempt (
         call_id TEXT, attempt INT, task_event_id BIGINT, step TEXT, task TEXT, tool TEXT, iteration INT, page INT,
         status TEXT, started_at TIMESTAMPTZ, ended_at TIMESTAMPTZ, due_at TIMESTAMPTZ, error TEXT, rule INT, delay FLOAT8,
         worker_id TEXT)
-), gone AS (
+), deleted AS (
     DELETE FROM noetl.running_attempt r
     WHERE (namespace, workflow_id, run_id) = ($1, $2, $3)
-      AND NOT EXISTS (SELECT FROM shown s WHERE (s.call_id, s.attempt) = (r.call_id, r.attempt))
+      AND NOT EXISTS (SELECT FROM current c WHERE (c.call_id, c.attempt) = (r.call_id, r.attempt))
 )
 INSERT INTO noetl.running_attempt
-SELECT $1, $2, $3, s.call_id, s.attempt, c.execution_id, s.task_event_id, s.step, s.task, s.tool, s.iteration, s.page, s.status,
-       s.started_at, s.ended_at, s.due_at, s.error, s.rule, s.delay, s.worker_id
-FROM shown s JOIN noetl.cursor c ON (c.namespace, c.workflow_id, c.run_id) = ($1, $2, $3)
+SELECT $1, $2, $3, c.call_id, c.attempt, k.execution_id, c.task_event_id, c.step, c.task, c.tool, c.iteration, c.page, c.status,
+       c.started_at, c.ended_at, c.due_at, c.error, c.rule, c.delay, c.worker_id
+FROM current c JOIN noetl.cursor k ON (k.namespace, k.workflow_id, k.run_id) = ($1, $2, $3)
 ON CONFLICT (namespace, workflow_id, run_id, call_id, attempt) DO UPDATE
 SET status = EXCLUDED.status, started_at = EXCLUDED.started_at, ended_at = EXCLUDED.ended_at, due_at = EXCLUDED.due_at,
     error = EXCLUDED.error, rule = EXCLUDED.rule, delay = EXCLUDED.delay, worker_id = EXCLUDED.worker_id,
@@ -193,26 +193,28 @@ VALUES ($1, $2, $3, 'RUNNING', $4, $4, $5)
 ON CONFLICT DO NOTHING
 
 -- name: lock_execution
--- Its events are stored one transaction after another, so that their positions are committed in order. A crash of Postgres
--- undoes the last of them (store.py), and readers may have seen their positions. It ends all connections, too. So one that began
--- after the last events were stored leaves out a position for each microsecond between: fewer events may have been lost.
+-- Locks an execution, so that its events are stored one transaction at a time and their positions are committed in order.
+-- A crash of Postgres may undo the last transactions (store.py) after readers have seen their positions, and closes all
+-- connections. So a connection that began after the last events were stored skips one position for each microsecond between
+-- the two, which is more than the number of events that may have been lost.
 SELECT catalog_id, parent_execution_id, events + greatest(0, (
     SELECT extract(epoch FROM backend_start AT TIME ZONE 'utc' - CASE WHEN events > 0 THEN updated_at ELSE start_time END) * 1000000
-    FROM pg_stat_get_activity(pg_backend_pid())))::bigint AS taken
+    FROM pg_stat_get_activity(pg_backend_pid())))::bigint AS last_position
 FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
 
 -- name: project
--- The execution's last event; its status is that of the last event that begins, pauses or ends it, in whatever order runs are
--- read. One with a held step, or with a call that is paused in Temporal itself, is paused. state is what the last event with the context of the playbook tells, as upstream names it,
--- where such an event is among those that were added ($3). $2 positions are taken.
-WITH told AS (
+-- Updates an execution from its events; $2 is the position of the last one. The status is that of the last event that starts,
+-- pauses, resumes or ends the execution, in whatever order its runs are read; PAUSED also with a held step, or with a call
+-- that is paused in Temporal itself. state is derived, in upstream's names, from the last event that has the context of the
+-- playbook, if $3 says that such an event was added.
+WITH latest_context AS (
     SELECT context, context->'_step_results' AS steps FROM noetl.event
     WHERE execution_id = $1 AND context ? '_step_results' AND $3
     ORDER BY event_id DESC LIMIT 1
 ), last AS (
     SELECT event_id, event_type, node_name FROM noetl.event
     WHERE execution_id = $1 ORDER BY event_id DESC LIMIT 1
-), turn AS (
+), status_event AS (
     SELECT event_type, status, created_at, error FROM noetl.event e
     WHERE execution_id = $1 AND event_type IN ('playbook.started', 'playbook.paused', 'playbook.resumed', 'playbook.completed', 'playbook.failed', 'playbook.cancelled')
       AND NOT EXISTS (
@@ -220,7 +222,7 @@ WITH told AS (
     )
     ORDER BY event_id DESC LIMIT 1
 ), held AS (
-    SELECT count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_any
+    SELECT count(*) FILTER (WHERE event_type = 'step.held') > count(*) FILTER (WHERE event_type = 'step.released') AS is_held
     FROM noetl.event e
     WHERE execution_id = $1 AND event_type IN ('step.held', 'step.released') AND NOT EXISTS (
         SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
@@ -230,38 +232,38 @@ UPDATE noetl.execution x
 SET last_event_id = last.event_id,
     last_event_type = last.event_type,
     last_node_name = last.node_name,
-    status = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.status
-                  WHEN turn.event_type = 'playbook.paused' OR held.is_any THEN 'PAUSED'
+    status = CASE WHEN s.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN s.status
+                  WHEN s.event_type = 'playbook.paused' OR held.is_held THEN 'PAUSED'
                   WHEN EXISTS (SELECT FROM noetl.running_attempt r WHERE r.execution_id = $1 AND r.status = 'PAUSED') THEN 'PAUSED'
                   ELSE 'RUNNING' END,
-    end_time = CASE WHEN turn.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN turn.created_at END,
-    error = turn.error,
+    end_time = CASE WHEN s.event_type IN ('playbook.completed', 'playbook.failed', 'playbook.cancelled') THEN s.created_at END,
+    error = s.error,
     events = $2,
-    state = CASE WHEN told.context IS NULL THEN x.state ELSE jsonb_build_object(
-        'workload', told.context->'workload', 'variables', told.context->'vars', 'step_results', told.steps,
-        'completed_steps', (SELECT coalesce(jsonb_agg(step ORDER BY step), '[]') FROM jsonb_each(told.steps) AS one (step, facts)
-                            WHERE facts->>'status' <> 'failed')) END,
+    state = CASE WHEN c.context IS NULL THEN x.state ELSE jsonb_build_object(
+        'workload', c.context->'workload', 'variables', c.context->'vars', 'step_results', c.steps,
+        'completed_steps', (SELECT coalesce(jsonb_agg(step ORDER BY step), '[]') FROM jsonb_each(c.steps) AS r (step, summary)
+                            WHERE summary->>'status' <> 'failed')) END,
     updated_at = now() AT TIME ZONE 'utc'
-FROM last LEFT JOIN turn ON true LEFT JOIN told ON true CROSS JOIN held
+FROM last LEFT JOIN status_event s ON true LEFT JOIN latest_context c ON true CROSS JOIN held
 WHERE x.execution_id = $1
 
--- name: hold_cursors
--- No run is read on while the log is derived again.
+-- name: lock_all_cursors
+-- Stops all mirrors while the log is derived again.
 LOCK TABLE noetl.cursor IN EXCLUSIVE MODE
 
--- name: forget_events
--- But for those of pruned executions. Not TRUNCATE: readers keep the old rows until the new ones are committed.
+-- name: delete_events
+-- Keeps those of pruned executions. Not TRUNCATE: readers see the old rows until the new ones are committed.
 WITH events AS (
     DELETE FROM noetl.event e WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE p.execution_id = e.execution_id)
 )
 DELETE FROM noetl.execution x WHERE NOT EXISTS (SELECT FROM noetl.pruned p WHERE p.execution_id = x.execution_id)
 
--- name: frozen
--- How many executions a rebuild leaves as they are.
+-- name: count_pruned
+-- How many executions a rebuild leaves unchanged.
 SELECT count(*) FROM noetl.pruned JOIN noetl.execution USING (execution_id)
 
 -- name: events
--- Those that no reset superseded.
+-- The events that no reset superseded.
 SELECT e.* FROM noetl.event e
 WHERE execution_id = $1 AND event_id > $2
   AND NOT EXISTS (
@@ -278,7 +280,7 @@ WHERE execution_id = $1 AND event_id > $2 AND event_type = ANY($4::text[])
 ORDER BY event_id LIMIT $3
 
 -- name: events_by_time
--- The next rows after a place, in the order they happened.
+-- The next events after a time and id, in the order they happened.
 SELECT e.*, EXISTS (
     SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
 ) AS superseded
@@ -286,13 +288,13 @@ FROM noetl.event e
 WHERE execution_id = $1 AND (event_time, event_id) > ($2, $3)
 ORDER BY event_time, event_id LIMIT $4
 
--- name: place_from_end
--- The place before the last $2 + 1 rows.
+-- name: position_before_last
+-- The time and id before the last $2 + 1 events.
 SELECT event_time, event_id - 1 AS event_id FROM noetl.event WHERE execution_id = $1
 ORDER BY event_time DESC, event_id DESC OFFSET $2 LIMIT 1
 
 -- name: event_widths
--- The longest texts and the longest duration of the rows after a place.
+-- The longest texts and the longest duration of the events after a time and id.
 SELECT max(length(event_type)) AS event_type, max(length(node_name)) AS node_name, max(length(status)) AS status,
        max(duration) AS duration
 FROM noetl.event WHERE execution_id = $1 AND (event_time, event_id) > ($2, $3)
@@ -311,7 +313,7 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 SELECT c.path, c.content FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
 -- name: called_runs
--- Those that an execution has called, in the order they began, and on each row how many there are.
+-- The runs that an execution has called, in the order they started. Each row has the total number.
 SELECT x.execution_id, c.path, x.status, count(*) OVER () AS total
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id = $1
@@ -327,26 +329,26 @@ SELECT below.execution_id, c.path, below.status FROM below JOIN noetl.catalog c 
 ORDER BY below.start_time, below.execution_id LIMIT $2
 
 -- name: latest_execution
--- That no other has called.
+-- The latest execution that no other one has called.
 SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id IS NULL
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT 1
 
 -- name: read_progress
--- How far the runs of a playbook's workflow have been read, and those of its loops that are not read to their end: of one
--- of which nothing has been read it is known by its parent's history.
-WITH own AS (
+-- How far the runs of a playbook's workflow have been read, and its loops that are not read to their end. A loop of which
+-- nothing has been read is known from its parent's history.
+WITH playbook_run AS (
     SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at AS since, execution_id FROM noetl.cursor
     WHERE namespace = $1 AND workflow_id = $2
 )
-SELECT namespace, workflow_id, run_id, is_closed, problem, since FROM own
+SELECT namespace, workflow_id, run_id, is_closed, problem, since FROM playbook_run
 UNION ALL
 SELECT namespace, workflow_id, run_id, is_closed, problem, updated_at FROM noetl.cursor
 WHERE namespace = $1 AND NOT is_closed AND workflow_id <> $2 AND workflow_type = 'noetl.loop'
-  AND (execution_id IN (SELECT execution_id FROM own) OR parent_run_id IN (SELECT run_id FROM own))
+  AND (execution_id IN (SELECT execution_id FROM playbook_run) OR parent_run_id IN (SELECT run_id FROM playbook_run))
 
 -- name: latest_run
--- Of the playbook, as Temporal names it: of its runs the one that began last, by itself or by a reset.
+-- The run of the playbook's workflow that started last, a reset included.
 SELECT c.namespace, c.workflow_id, c.run_id FROM noetl.cursor c
 JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
     = (c.namespace, c.workflow_id, c.run_id, coalesce(c.base_event_id, 1))
@@ -354,9 +356,10 @@ WHERE c.execution_id = $1 AND c.workflow_type = 'noetl.playbook'
 ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
 
 -- name: steps
--- What is known of each step: PAUSED while a run of it is held, else STARTED while one runs, else the status of the last; and times and counts
--- over all, where a call of which no attempt has ended counts as one; without what resets superseded. No group holds its rows, so that a million of them are counted without sorting.
-WITH standing AS NOT MATERIALIZED (
+-- A summary of each step, without what resets superseded. Its status is PAUSED while a step run is held, else STARTED while
+-- one runs, else that of the last; times and counts are of all step runs. A call without an ended attempt counts as one
+-- attempt. All aggregates work without collecting rows, so that a million rows are counted without sorting.
+WITH current_event AS NOT MATERIALIZED (
     SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at, duration
     FROM noetl.event e
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
@@ -365,11 +368,11 @@ WITH standing AS NOT MATERIALIZED (
       )
 ), call AS (
     SELECT step, count(*) FILTER (WHERE event_type <> 'task.started') AS ended, bool_or(event_type = 'task.started') AS has_started
-    FROM standing WHERE event_type IN ('task.started', 'task.attempt.done', 'task.attempt.failed')
+    FROM current_event WHERE event_type IN ('task.started', 'task.attempt.done', 'task.attempt.failed')
     GROUP BY step, meta->>'loop_id', meta->>'task_run_id'
 ), calls AS (
     SELECT step, sum(ended + has_started::int - (ended > 0)::int)::bigint AS attempts FROM call GROUP BY step
-), counted AS (
+), summary AS (
     SELECT step,
            min(created_at) AS started_at,
            min(event_id) AS first_id,
@@ -393,7 +396,7 @@ WITH standing AS NOT MATERIALIZED (
                FILTER (WHERE event_type = 'loop.started') AS iterations_total,
            count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
            count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
-    FROM standing
+    FROM current_event
     GROUP BY step
     HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0 AND NOT bool_or(meta ? 'synthetic')
 )
@@ -405,11 +408,11 @@ SELECT step,
        duration_seconds,
        (SELECT e.error FROM noetl.event e WHERE (e.execution_id, e.event_id) = ($1, end_id)) AS error,
        runs, reused, is_waiting, coalesce(attempts, 0) AS attempts, retries, pages, iterations_total, iterations_ended, iterations_failed
-FROM counted LEFT JOIN calls USING (step)
+FROM summary LEFT JOIN calls USING (step)
 ORDER BY first_id
 
--- name: stored
--- What is stored of runs; of one that is not known nothing.
+-- name: stored_histories
+-- What is stored of each run; no events for a run that is not known.
 SELECT r.namespace, r.workflow_id, r.run_id, r.workflow_type,
        coalesce(c.is_closed, false) AS is_closed, h.stored,
        coalesce(h.types[1] IN ('WORKFLOW_EXECUTION_COMPLETED', 'WORKFLOW_EXECUTION_FAILED', 'WORKFLOW_EXECUTION_CANCELED',
@@ -427,13 +430,13 @@ INSERT INTO noetl.log (execution_id, step, task, iteration, page, attempt, worke
 SELECT $1, $2, $3, $4, $5, $6, $7, * FROM unnest($8::timestamptz[], $9::text[], $10::text[])
 
 -- name: log
--- The next rows behind the position $2, without those in $3.
+-- The next rows after the position $2, without the positions in $3.
 SELECT * FROM noetl.log
 WHERE execution_id = $1 AND position > $2 AND NOT position = ANY($3::bigint[]) AND ($4::text IS NULL OR step = $4)
 ORDER BY position LIMIT $5
 
 -- name: executions_like
--- Executions whose id lies in one of the ranges from $2 to $3, or whose workflow id begins with $1.
+-- Executions with an id in one of the ranges from $2 to $3, or a workflow id that begins with $1.
 SELECT x.execution_id, coalesce(c.workflow_id, '') AS workflow_id
 FROM noetl.execution x
 LEFT JOIN LATERAL (
@@ -445,8 +448,8 @@ WHERE EXISTS (SELECT FROM unnest($2::bigint[], $3::bigint[]) AS r (low, high) WH
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $4
 
 -- name: executions
--- The latest first. $1 is a path, $2 what a path begins with, $3 statuses, $4 since when they
--- were started, $6 since when they ended, each NULL for any.
+-- The latest first. $1 is a path, $2 the beginning of a path, $3 the statuses, $4 the earliest start, $6 the earliest end;
+-- each is NULL for any.
 SELECT x.execution_id, x.parent_execution_id, c.path, c.version, x.status, x.start_time, x.end_time, x.error, x.schedule,
        coalesce((SELECT workflow_id FROM noetl.cursor k
                  WHERE k.execution_id = x.execution_id AND k.workflow_type = 'noetl.playbook' LIMIT 1), '') AS workflow_id
@@ -457,8 +460,8 @@ WHERE ($1::text IS NULL OR c.path = $1) AND ($2::text IS NULL OR starts_with(c.p
 ORDER BY x.start_time DESC NULLS LAST, x.execution_id DESC LIMIT $5
 
 -- name: claim_key
--- The submission of a key, made with this execution id by the first. The update changes nothing: it waits for who inserts the
--- row at the same time, and returns that row. An execution that the log has was started.
+-- Returns the submission with a key; the first one adds it with its execution id. The update changes nothing: it waits for
+-- a transaction that inserts the row at the same time, and returns that row. An execution in the log has been started.
 INSERT INTO noetl.submission AS s (namespace, path, key, execution_id, playbook, payload) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (namespace, path, key) DO UPDATE SET key = s.key
 RETURNING s.execution_id, s.playbook, s.payload,

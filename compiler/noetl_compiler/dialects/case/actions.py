@@ -89,7 +89,7 @@ def _read_action(fields: Fields, actions: Actions, kind: str, context: ParseCont
     fields.ignore("log", reason="the event log records what a run did")
     for key, body in fields.take_remaining(None):
         actions.tasks += _read_named_task(key, body, context, labels)
-    fields.close(_KEYS)
+    fields.check_keys(_KEYS)
 
 
 def _read_targets(fields: Fields) -> tuple[Arc, ...]:
@@ -132,7 +132,7 @@ def _read_pair(node: Node, fields: Fields) -> tuple[ScalarNode, Node] | None:
     for key, field_node in (("name", name), ("value", value)):
         if field_node is None:
             pair.report_missing(key)
-    pair.close()
+    pair.check_keys()
     return (name, value) if name and value else None
 
 
@@ -188,7 +188,7 @@ def _read_failure(fields: Fields) -> Value | None:
     if isinstance(node, MappingNode):
         failure = Fields(node, fields.report, '"fail"')
         node = failure.node_of("message")
-        failure.close()
+        failure.check_keys()
         return value_of(node) if node else Value(True)
     return None if node is None or value_of(node).data is False else value_of(node)
 

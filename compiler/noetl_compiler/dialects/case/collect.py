@@ -48,7 +48,7 @@ def as_assignment(collect: Collect, span: Span, report: Report) -> Assign | None
 def _read_collected_value(fields: Fields) -> tuple[Assign, ...]:
     source, into = fields.scalar("from"), fields.required_name("into")
     mode = fields.choice("mode", COLLECT_MODES) or "append"
-    fields.close()
+    fields.check_keys()
     if source is None or into is None:
         return ()
     return (_assignment(into.text, _expression_of(source), mode, source.template_span or source.span),)

@@ -76,7 +76,7 @@ def _read_changes(fields: Fields, kind: str) -> Repeat:
     max_delay, jitter = seconds(fields.node_of("max_delay"), report), fields.flag("jitter")
     args = fields.mapping(*keys.INPUT)
     entries = (*(args.entries if args else ()), *fields.take_remaining(_CONFIG_FIELDS))
-    fields.close(("args", *_CONFIG_FIELDS))
+    fields.check_keys(("args", *_CONFIG_FIELDS))
     patch = _value(tuple(entry for entry in entries if entry[0].text in tool_fields), fields.span)
     rebind = _value(tuple(entry for entry in entries if entry[0].text not in tool_fields), fields.span)
     if attempts is None and (patch or rebind):

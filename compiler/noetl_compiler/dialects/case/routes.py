@@ -1,8 +1,10 @@
 """Combine the routes of ``case`` rules and ``next`` into one exclusive route.
 
-The first match wins in both modes. In an inclusive ``case``, ``next`` ends the evaluation, so the route only has rules
-with targets, and before an ``else`` all rules. In an exclusive one, a rule without targets is part of the route too and
-leads to the step's own ``next``; rules about ``step.exit`` are then still evaluated, so each is combined with it.
+The first rule that matches decides the route. Rules without targets lead to the step's own ``next``:
+
+- inclusive ``case``: such a rule is part of the route only before an ``else``, which it prevents;
+- exclusive ``case``: it is always part of the route. Rules about ``step.exit`` are evaluated after it, so the route
+  also has a combination of it with each of them.
 
 In a loop, the rules about a call are the routes of its items, which are followed when an item's call has ended
 (dev/decisions/0067). The loop's own route has the rules about its end.

@@ -29,7 +29,7 @@ from noetl_compiler.language.names import CALL_NAMES
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.templates import TemplateFailure, paths
-from noetl_compiler.templating.boundary import boundary
+from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.templating.truth import string_constants
 
 __all__ = ["CaseRule", "Subject", "read_rules"]
@@ -98,7 +98,7 @@ def _read_entry(node: Node, subject: Subject, context: ParseContext, labels: set
     is_else = isinstance(when_node, ScalarNode) and when_node.text.strip().lower() == "else"
     when = None if is_else else condition(when_node, context.report)
     then, else_node = fields.node_of("then"), fields.node_of("else")
-    fields.close()
+    fields.check_keys()
     if then is None and (else_node is None or when_node is not None):
         fields.report_missing("then")
     if isinstance(else_node, MappingNode) and len(else_node.entries) == 1:
@@ -146,7 +146,7 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], cont
             for other_rule in _rules_of_entry(other, subject, [], context)
         ]
         phase: Phase = "end" if other_rules and all(other_rule.phase == "end" for other_rule in other_rules) else "call"
-        reads_outcome = any(boundary(other.when) == "any" for other in entries if other.when is not None)
+        reads_outcome = any(default_on_status(other.when) == "any" for other in entries if other.when is not None)
         return [replace(rule, phase=phase, boundaries=("ok", "error") if reads_outcome else rule.boundaries)]
     if events & {"call.done", "call.error", "loop.item"}:
         return [rule]

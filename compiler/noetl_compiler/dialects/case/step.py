@@ -66,13 +66,13 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
         result=value_of(result) if result else spec.step.returns,
         next=read_routes(rules, read_next(fields.node_of("next"), report, spec.step.mode), name, subject, context),
         timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
-        ends=spec.step.ends,
+        ended_loop=spec.step.ended_loop,
         sinks=spec.step.sinks,
         enter=(*spec.step.enter, *_enter_rules(rules)),
-        failure=spec.step.failure,
+        branch_failure=spec.step.branch_failure,
         defaults=spec.step.defaults,
     )
-    fields.close(("case", "tool", "loop", "spec"))
+    fields.check_keys(("case", "tool", "loop", "spec"))
     return step
 
 
@@ -92,7 +92,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
 
 
 def _read_spec(fields: Fields) -> _Spec:
-    spec = ConstructFields.below(fields, "spec", STEP_SPEC)
+    spec = ConstructFields.nested(fields, "spec", STEP_SPEC)
     if spec is None:
         return _Spec()
     step_spec = _Spec(
@@ -101,7 +101,7 @@ def _read_spec(fields: Fields) -> _Spec:
         read_step_spec(spec),
     )
     spec.ignore("eval_mode", reason="each event of a step is evaluated once, when it happens")
-    spec.close()
+    spec.check_keys()
     return step_spec
 
 

@@ -30,11 +30,11 @@ def with_case_sinks(root: MappingNode) -> MappingNode:
     workflow = root.get("workflow")
     if not isinstance(workflow, SequenceNode):
         return root
-    steps = tuple(expanded_step for step in workflow.items for expanded_step in _step_and_stores(step))
+    steps = tuple(expanded_step for step in workflow.items for expanded_step in _expand_step(step))
     return _with_value(root, "workflow", replace(workflow, items=steps)) if len(steps) > len(workflow.items) else root
 
 
-def _step_and_stores(step: Node) -> Iterator[Node]:
+def _expand_step(step: Node) -> Iterator[Node]:
     name = step.get("step") or step.get("name") if isinstance(step, MappingNode) else None
     case = step.get("case") if isinstance(step, MappingNode) else None
     if not isinstance(step, MappingNode) or not isinstance(name, ScalarNode) or not isinstance(case, SequenceNode):

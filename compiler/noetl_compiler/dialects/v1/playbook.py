@@ -26,7 +26,7 @@ from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
 from noetl_compiler.templating.check import examine
-from noetl_compiler.templating.template_sites import RenderedAt, TemplateUse, template_uses
+from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse, template_uses
 from noetl_compiler.value_merge import mapping_of, overlay, select_names, without_names
 
 __all__ = ["convert_playbook"]
@@ -73,8 +73,8 @@ def _loops_with_read_results(playbook: Playbook) -> frozenset[str]:
 
 
 def _is_result_of_end(use: TemplateUse, loop: str) -> bool:
-    ends = use.step.ends if use.step is not None else None
-    return use.rendered_at is RenderedAt.AFTER and ends is not None and ends.text == loop
+    ended_loop = use.step.ended_loop if use.step is not None else None
+    return use.rendered_at is RenderedAt.AFTER and ended_loop is not None and ended_loop.text == loop
 
 
 def _with_arguments_in_ctx(step: Step, names: frozenset[str]) -> Step:

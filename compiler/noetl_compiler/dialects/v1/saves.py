@@ -59,7 +59,7 @@ def _read_event_log_save(node: MappingNode, report: Report) -> tuple[Value, Guar
     data, when = fields.node_of("data", "args", "payload", "with"), condition(fields.node_of("when"), report)
     others = (key.text for key, _ in fields.take_remaining(FLAT_KEYS))
     fields.ignore(*others, reason="the event log records the result of every task anyway")
-    fields.close()
+    fields.check_keys()
     guard = Guard("ok", when) if when else None
     if data is None:
         return NOTHING, guard

@@ -25,7 +25,7 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_tool
 from noetl_compiler.dialects.v1.outcomes import with_on_error
 from noetl_compiler.dialects.v1.routes import read_edges
-from noetl_compiler.dialects.v1.tasks import read_call, read_flat, read_iterated
+from noetl_compiler.dialects.v1.tasks import read_call, read_flat_task, read_iterator_tasks
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.language import keys
@@ -71,13 +71,13 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
         tasks=body.tasks,
         result=value_of(result) if result else None,
         next=routes,
-        ends=ended_loop,
+        ended_loop=ended_loop,
         sinks=body.sinks,
     )
     if all(task.span != fields.span for task in body.tasks):
         _warn_of_pages(fields)
     kind = fields.node.get("type")
-    fields.close(
+    fields.check_keys(
         {
             "type",
             "call",
@@ -126,7 +126,7 @@ def _read_plain_body(fields: Fields, kind: Name | None, name: Name, context: Par
         return _Body(loop, read_tool(tool, name, context), _read_arguments(fields))
     if loop is not None and kind is None and not fields.node.get("task"):
         return _Body(loop, (), _read_arguments(fields), read_sinks(fields, context.report, "attempt"))
-    tasks = read_flat(fields, kind, name, context)
+    tasks = read_flat_task(fields, kind, name, context)
     return _Body(loop, tasks, NOTHING if tasks else _read_arguments(fields))
 
 
@@ -137,7 +137,7 @@ def _read_iterator(fields: Fields, name: Name, context: ParseContext) -> _Body:
     if loop is None:
         loop = read_loop(MappingNode((*data_entries, *fields.take_remaining(_LOOP_KEYS)), fields.span), context.report)
     fields.ignore("enumerate", reason="the index of an iteration is always available as loop.index")
-    tasks = read_iterated(fields, name, loop.element.text if loop else "item", context)
+    tasks = read_iterator_tasks(fields, name, loop.element.text if loop else "item", context)
     fields.node_of("name")
     sinks = read_sinks(fields, context.report, "attempt")
     arguments = NOTHING if data_entries else _read_arguments(fields)

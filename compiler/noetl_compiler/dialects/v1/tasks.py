@@ -15,7 +15,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.syntax import Name, Task
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["read_call", "read_flat", "read_iterated"]
+__all__ = ["read_call", "read_flat_task", "read_iterator_tasks"]
 
 
 def read_call(node: Node, step: Name, context: ParseContext) -> tuple[Task, ...]:
@@ -25,7 +25,7 @@ def read_call(node: Node, step: Name, context: ParseContext) -> tuple[Task, ...]
     return _read_nested(node, "a call", step, context)
 
 
-def read_iterated(fields: Fields, step: Name, element: str, context: ParseContext) -> tuple[Task, ...]:
+def read_iterator_tasks(fields: Fields, step: Name, element: str, context: ParseContext) -> tuple[Task, ...]:
     """Read the ``task`` of an iterator: a mapping, the name of a workbook task, or a list of either.
 
     The item is bound to ``value`` in Python code, unless the task binds that name itself.
@@ -36,10 +36,10 @@ def read_iterated(fields: Fields, step: Name, element: str, context: ParseContex
         return ()
     nodes = node.items if isinstance(node, SequenceNode) else (node,)
     tasks = (task for item in nodes for task in _read_iterated_task(item, step, context))
-    return tuple(_with_value(task, element) if task.kind.text == "python" else task for task in tasks)
+    return tuple(_bind_item_as_value(task, element) if task.kind.text == "python" else task for task in tasks)
 
 
-def _with_value(task: Task, element: str) -> Task:
+def _bind_item_as_value(task: Task, element: str) -> Task:
     value = Value({"value": f"{{{{ {element} }}}}"}, {"/value": task.span})
     return replace(task, input=overlay(value, task.input))
 
@@ -60,15 +60,15 @@ def _read_nested(node: Node, description: str, step: Name, context: ParseContext
         return ()
     fields = Fields(node, context.report, description)
     kind = fields.name(*V1_KIND_KEYS) or _infer_kind(fields)
-    tasks = read_flat(fields, kind, step, context)
+    tasks = read_flat_task(fields, kind, step, context)
     tasks = with_outcome(tasks, fields)
     if not tasks:
         fields.report_missing("type")
-    fields.close(known_fields(kind, context.report.tools))
+    fields.check_keys(known_fields(kind, context.report.tools))
     return tasks
 
 
-def read_flat(fields: Fields, kind: Name | None, step: Name, context: ParseContext) -> tuple[Task, ...]:
+def read_flat_task(fields: Fields, kind: Name | None, step: Name, context: ParseContext) -> tuple[Task, ...]:
     """Read the task from the fields of a step. A step without a kind calls what it names, saves, or only routes."""
     kind = kind or _infer_kind(fields)
     if kind is None:

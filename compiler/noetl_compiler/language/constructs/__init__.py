@@ -19,9 +19,9 @@ from noetl_compiler.language.constructs.results import RESULTS
 from noetl_compiler.language.constructs.routes import ROUTES
 from noetl_compiler.language.constructs.sinks import SINKS
 from noetl_compiler.language.constructs.steps import CASE_STEP_CONSTRUCTS, STEP, STEP_SPEC
-from noetl_compiler.language.value_types import Below, Either, ListOf, ValueType
+from noetl_compiler.language.value_types import Either, ListOf, Nested, ValueType
 
-__all__ = ["CONSTRUCTS", "below"]
+__all__ = ["CONSTRUCTS", "nested_construct"]
 
 _ALL = (
     *ROOT,
@@ -58,14 +58,14 @@ _CANONICAL: Mapping[str, str] = MappingProxyType(
 """A shape that has several forms -> the construct that ``migrate`` writes for it."""
 
 
-def below(key: Key) -> Construct | None:
+def nested_construct(key: Key) -> Construct | None:
     """Return the construct of the value of a key, or of the items of its list; None for other values."""
     return _construct_in(key.type)
 
 
 def _construct_in(value: ValueType) -> Construct | None:
     match value:
-        case Below(name):
+        case Nested(name):
             return CONSTRUCTS.get(_CANONICAL.get(name, name))
         case ListOf(item):
             return _construct_in(item)

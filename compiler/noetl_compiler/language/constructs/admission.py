@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.language.construct import Construct, Key
 from noetl_compiler.language.constructs.policies import MODE, WHEN
-from noetl_compiler.language.value_types import Below, ListOf, Plain
+from noetl_compiler.language.value_types import ListOf, Nested, Plain
 
 __all__ = ["ADMISSION", "ADMISSIONS", "ADMISSION_RULE", "OTHERWISE_VERDICT", "VERDICT"]
 
@@ -16,7 +16,7 @@ ADMISSION = Construct(
         Key(
             "rules",
             "The rules, tried in order before the step starts.",
-            ListOf(Below("admission_rule")),
+            ListOf(Nested("admission_rule")),
             snippet=[{"when": '"{{ $1 }}"', "then": {"allow": True}}, {"else": {"then": {"allow": False}}}],
         ),
         MODE,
@@ -29,8 +29,8 @@ ADMISSION_RULE = Construct(
     "A condition, and whether the step may start when it holds.",
     (
         WHEN,
-        Key("then", "Whether the step may start when the condition holds.", Below("verdict")),
-        Key("else", "Whether the step may start when no earlier rule matched.", Below("otherwise_verdict")),
+        Key("then", "Whether the step may start when the condition holds.", Nested("verdict")),
+        Key("else", "Whether the step may start when no earlier rule matched.", Nested("otherwise_verdict")),
     ),
     needs=(("then", "else"),),
 )
@@ -46,7 +46,7 @@ OTHERWISE_VERDICT = Construct(
     "otherwise_verdict_then",
     "a policy rule",
     "Whether the step may start when no earlier rule matched.",
-    (Key("then", "Whether the step may start when no earlier rule matched.", Below("verdict"), required=True),),
+    (Key("then", "Whether the step may start when no earlier rule matched.", Nested("verdict"), required=True),),
 )
 
 ADMISSIONS = (ADMISSION, ADMISSION_RULE, VERDICT, OTHERWISE_VERDICT)

@@ -10,7 +10,7 @@ from noetl_compiler.language.constructs.results import OUTPUT, OUTPUT_SELECT, RE
 from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import GUARD_KEY, sink_and_save
 from noetl_compiler.language.constructs.steps import DESC
-from noetl_compiler.language.value_types import TIMEOUT, Below, Either, ListOf, Plain
+from noetl_compiler.language.value_types import TIMEOUT, Either, ListOf, Nested, Plain
 
 __all__ = [
     "ASSERT",
@@ -30,7 +30,7 @@ __all__ = [
 ASSERT_KEY = Key(
     "assert",
     "The names that the call expects to be bound.",
-    Below("assert"),
+    Nested("assert"),
     extension=Extension("tool.assert", "which names a call expects"),
     verbatim=True,
 )
@@ -69,8 +69,8 @@ _COMMON_KEYS = (
     *SET,
 )
 _LAST_KEYS = (
-    Key("retry", 'When to call again; in v10, write rules of "spec.policy".', Below("retry")),
-    Key("eval", 'What follows the call; write rules of "spec.policy" instead.', Below("eval"), deprecated=True),
+    Key("retry", 'When to call again; in v10, write rules of "spec.policy".', Nested("retry")),
+    Key("eval", 'What follows the call; write rules of "spec.policy" instead.', Nested("eval"), deprecated=True),
     ASSERT_KEY,
 )
 
@@ -91,7 +91,7 @@ LABEL = Key(
 """The name of a task whose tool has a name of its own."""
 
 NAME = replace(LABEL, name="name", older=("label",), inert=True, extension=None)
-SETTINGS = Key("spec", "What follows the call, and how long it may take: policy, timeout.", Below("task_spec"))
+SETTINGS = Key("spec", "What follows the call, and how long it may take: policy, timeout.", Nested("task_spec"))
 
 TASK = Construct(
     "task",
@@ -116,7 +116,7 @@ WORKBOOK_TASK = Construct(
     (
         Key("name", "The name by which steps run this task.", Plain.NAME, older=("task",)),
         DESC,
-        Key("tool", "The call of a tool.", Below("tool"), required=True),
+        Key("tool", "The call of a tool.", Nested("tool"), required=True),
     ),
 )
 """A task of the workbook in canonical form."""
@@ -126,7 +126,7 @@ TASK_SPEC = Construct(
     "the spec of a task",
     "What follows the call, and how long it may take.",
     (
-        Key("policy", "What follows the call: rules that retry, jump, break, fail or continue.", Below("policy")),
+        Key("policy", "What follows the call: rules that retry, jump, break, fail or continue.", Nested("policy")),
         Key("timeout", "How long the call may take: seconds, or a string with a unit.", TIMEOUT),
         Key(
             "idempotent",

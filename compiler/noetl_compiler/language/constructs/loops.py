@@ -5,10 +5,10 @@ from __future__ import annotations
 from noetl_compiler.language import defaults
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.policies import POLICY_DEFAULTS
-from noetl_compiler.language.constructs.results import DEFAULTS
+from noetl_compiler.language.constructs.results import CALL_DEFAULT_KEYS
 from noetl_compiler.language.defaults import CLAIM
 from noetl_compiler.language.defaults import FRAME as FRAME_DEFAULTS
-from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Suggested
+from noetl_compiler.language.value_types import TIMEOUT, Choice, ListOf, Nested, Plain, Suggested
 from noetl_compiler.language.words import (
     FRAME_PROCESSES,
     FRAME_RETRIES,
@@ -36,7 +36,7 @@ _ABOUT_FRAME = (
     "claimer takes at a time, and for how long it holds them."
 )
 _ABOUT_REDUCE = "How the values that iterations set under one name are combined."
-_REDUCE = Key("reduce", _ABOUT_REDUCE, Below("reduce"))
+_REDUCE = Key("reduce", _ABOUT_REDUCE, Nested("reduce"))
 
 LOOP_KEYS = (
     Key(
@@ -45,7 +45,7 @@ LOOP_KEYS = (
         Suggested(Plain.ANYTHING, ("{{ workload.items }}",)),
         older=("collection", "items"),
     ),
-    Key("cursor", "Claims rows of a database table, instead of iterating over a list.", Below("cursor")),
+    Key("cursor", "Claims rows of a database table, instead of iterating over a list.", Nested("cursor")),
     Key(
         "iterator",
         f'The name of the item in each iteration, "{defaults.ITERATOR}" by default.',
@@ -90,7 +90,7 @@ LOOP_KEYS = (
         older=("chunk",),
         extension=Extension("loop.spec.chunk_size", "that a loop takes several items at a time"),
     ),
-    Key("frame", _ABOUT_FRAME, Below("frame")),
+    Key("frame", _ABOUT_FRAME, Nested("frame")),
     Key(
         "on_error",
         'Whether iterations continue after one failed ("continue", the default) or are stopped ("fail_fast").',
@@ -98,11 +98,11 @@ LOOP_KEYS = (
         default="continue",
         extension=Extension("loop.spec.on_error", "that a failed iteration ends the loop"),
     ),
-    Key("policy", "What failed iterations mean for the step as a whole.", Below("loop_policy")),
+    Key("policy", "What failed iterations mean for the step as a whole.", Nested("loop_policy")),
     Key(
         "next",
         "Routes that each item takes after the step's tasks. The loop ends when the routes of all items have ended.",
-        Below("next"),
+        Nested("next"),
         extension=Extension("loop.next", "that an item has routes of its own"),
     ),
     without_effect("distribution", "iterations run on any free worker"),
@@ -111,7 +111,7 @@ LOOP_KEYS = (
 _SETTINGS = (
     Key("timeout", "How long the whole loop may take.", TIMEOUT),
     _REDUCE,
-    *DEFAULTS,
+    *CALL_DEFAULT_KEYS,
 )
 
 LOOP = Construct(
@@ -121,16 +121,16 @@ LOOP = Construct(
     (
         *LOOP_KEYS,
         *_SETTINGS,
-        Key("spec", "How the iterations run: mode, max_in_flight, policy.", Below("loop_spec")),
+        Key("spec", "How the iterations run: mode, max_in_flight, policy.", Nested("loop_spec")),
         Key(
             "pagination",
             'Calls again after each success; write "retry: {on_success: ...}" beside the tool.',
-            Below("pagination"),
+            Nested("pagination"),
             deprecated=True,
         ),
     ),
     needs=(("in", "collection", "items", "cursor", "pagination"),),
-    inside=("spec",),
+    needs_below=("spec",),
 )
 
 LOOP_SPEC = Construct(
@@ -151,7 +151,7 @@ LOOP_POLICY = Construct(
             Plain.TEXT,
             inert=True,
         ),
-        Key("failure", "Whether the step fails when iterations have failed.", Below("loop_failure")),
+        Key("failure", "Whether the step fails when iterations have failed.", Nested("loop_failure")),
         Key("mode", "How the iterations run, where the loop itself does not set it.", Choice(LOOP_MODES)),
         Key("max_in_flight", "How many iterations run concurrently.", Plain.COUNT, older=("concurrency",)),
         _REDUCE,
@@ -286,7 +286,7 @@ PAGINATION = Construct(
         Key("merge_strategy", "How the pages are combined into one result.", Choice(STRATEGIES)),
         Key("merge_path", "Where in each page its items are, such as data.items.", Plain.TEXT),
         Key("max_iterations", f"The maximum number of pages, {defaults.PAGES} by default.", Plain.COUNT),
-        Key("retry", "When to retry a page.", Below("retry")),
+        Key("retry", "When to retry a page.", Nested("retry")),
     ),
 )
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
-from noetl_compiler.language.constructs.results import DEFAULTS, STORED_BY_SIZE
+from noetl_compiler.language.constructs.results import CALL_DEFAULT_KEYS, STORED_BY_SIZE
 from noetl_compiler.language.constructs.steps import DESC
 from noetl_compiler.language.defaults import FINAL_STEP
-from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Range
+from noetl_compiler.language.value_types import TIMEOUT, Choice, ListOf, Nested, Plain, Range
 from noetl_compiler.language.words import DIALECTS, PROFILES
 
 __all__ = [
@@ -54,10 +54,10 @@ PLAYBOOK = Construct(
             older=("api_version",),
         ),
         Key("kind", "Marks this document as a playbook.", Choice({"Playbook": "Playbook"})),
-        Key("metadata", "The playbook's name and path, and other data for a catalog.", Below("metadata")),
+        Key("metadata", "The playbook's name and path, and other data for a catalog.", Nested("metadata")),
         *(Key(key.name, f'{key.about} Write it below "metadata".', key.type, deprecated=True) for key in _IDENTITY),
         DESC,
-        Key("executor", _ABOUT_EXECUTOR, Below("executor")),
+        Key("executor", _ABOUT_EXECUTOR, Nested("executor")),
         Key(
             "workload",
             "The playbook's parameters with their defaults; a run's request is merged over them.",
@@ -69,17 +69,19 @@ PLAYBOOK = Construct(
             for name in ("ctx", "vars")
         ),
         Key("spec", 'Parameters as in old files; write them below "workload".', Plain.MAPPING, deprecated=True),
-        Key("keychain", "The secrets that the playbook uses, by name.", ListOf(Below("keychain_entry")), verbatim=True),
+        Key(
+            "keychain", "The secrets that the playbook uses, by name.", ListOf(Nested("keychain_entry")), verbatim=True
+        ),
         Key(
             "workbook",
             "Tasks with a name, which steps run with kind: workbook.",
-            Below("workbook"),
+            Nested("workbook"),
             older=("workbooks",),
         ),
         Key(
             "workflow",
             'The steps; a run begins at the one named "start", else at the first.',
-            ListOf(Below("step"), least=1),
+            ListOf(Nested("step"), least=1),
             required=True,
             snippet=[{"step": "start", "tool": {"kind": "$1"}}],
         ),
@@ -118,8 +120,8 @@ EXECUTOR = Construct(
             verbatim=True,
         ),
         Key("version", "The version of the runtime that the playbook was written for.", Plain.TEXT, verbatim=True),
-        Key("requires", "The tools and features that the playbook needs.", Below("requirements"), verbatim=True),
-        Key("spec", _ABOUT_EXECUTOR, Below("executor_spec")),
+        Key("requires", "The tools and features that the playbook needs.", Nested("requirements"), verbatim=True),
+        Key("spec", _ABOUT_EXECUTOR, Nested("executor_spec")),
     ),
 )
 
@@ -148,8 +150,8 @@ EXECUTOR_SPEC = Construct(
             FAILED_STEP,
             extension=Extension("executor.spec.on_failure", "that failed steps wait for a person"),
         ),
-        Key("policy", "The effect of a failure on the rest of the run.", Below("executor_policy")),
-        *DEFAULTS,
+        Key("policy", "The effect of a failure on the rest of the run.", Nested("executor_policy")),
+        *CALL_DEFAULT_KEYS,
         Key(
             "dialect",
             "The dialect that the playbook was migrated from; its names and defaults apply.",

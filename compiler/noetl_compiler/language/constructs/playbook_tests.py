@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from noetl_compiler.language.construct import Construct, Key
-from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain
+from noetl_compiler.language.value_types import Choice, Either, ListOf, Nested, Plain
 from noetl_compiler.language.words import RUN_RESULTS
 
 __all__ = [
@@ -22,7 +22,7 @@ __all__ = [
     "STUB",
     "STUB_ERROR",
     "TEST",
-    "TESTS",
+    "TEST_CONSTRUCTS",
     "TEST_FILE",
 ]
 
@@ -39,8 +39,8 @@ MOMENTS: Mapping[str, str] = MappingProxyType({word: word for word in ("waiting"
 
 _STEP = Key("step", "The step that makes the call.", Plain.NAME, required=True)
 _TASK = Key("task", "The task of the step; any by default.", Plain.NAME)
-_ITERATION = Key("iteration", "The index of the item of the step's loop, from 0; any by default.", Plain.INDEX)
-_PAGE = Key("page", "The page, from 1, of a call that paginates or polls; any by default.", Plain.INDEX)
+_ITERATION = Key("iteration", "The index of the item of the step's loop, from 0; any by default.", Plain.INTEGER)
+_PAGE = Key("page", "The page, from 1, of a call that paginates or polls; any by default.", Plain.INTEGER)
 
 TEST_FILE = Construct(
     "test_file",
@@ -52,7 +52,7 @@ TEST_FILE = Construct(
             "The playbook, from the folder of this file. Without it, etl.test.yaml tests etl.yaml beside it.",
             Plain.NAME,
         ),
-        Key("tests", "The tests. Each is a separate run.", ListOf(Below("test"), 1), required=True),
+        Key("tests", "The tests. Each is a separate run.", ListOf(Nested("test"), 1), required=True),
     ),
 )
 
@@ -66,15 +66,15 @@ TEST = Construct(
         Key(
             "stubs",
             "What the calls return. The first stub that matches is used; a stub that is never used fails the test.",
-            ListOf(Below("stub")),
+            ListOf(Nested("stub")),
         ),
         Key(
             "requests",
             "What people and programs send to the run. One that is refused, or that the run never waits for, fails the "
             "test.",
-            ListOf(Below("request")),
+            ListOf(Nested("request")),
         ),
-        Key("expect", "What the run is expected to do.", Below("expectation"), required=True),
+        Key("expect", "What the run is expected to do.", Nested("expectation"), required=True),
     ),
 )
 
@@ -92,7 +92,7 @@ REQUEST = Construct(
             "started.",
             Plain.NAME,
         ),
-        Key("iteration", "The index of the loop item, for a decision, a retry or a skip.", Plain.INDEX),
+        Key("iteration", "The index of the loop item, for a decision, a retry or a skip.", Plain.INTEGER),
         Key("data", "The payload of the signal, or the result of the skipped step."),
         Key("by", "Who sends the request, test by default; not for a signal.", Plain.TEXT),
         Key("reason", "The reason of the request; not for a signal.", Plain.TEXT),
@@ -116,16 +116,16 @@ STUB = Construct(
         _TASK,
         _ITERATION,
         _PAGE,
-        Key("attempt", "The attempt of the call, from 1; any by default.", Plain.INDEX),
-        Key("times", "How many attempts the stub applies to; any number by default.", Plain.INDEX),
+        Key("attempt", "The attempt of the call, from 1; any by default.", Plain.INTEGER),
+        Key("times", "How many attempts the stub applies to; any number by default.", Plain.INTEGER),
         Key("result", "The result of the call; of an http call, the body of a response with status 200."),
         Key("rows", "The rows that a statement returns, as the result of a SQL call.", ListOf(Plain.MAPPING)),
-        Key("http", "The response to an http call.", Below("http_response")),
-        Key("error", "The error of the call: a message, or a mapping.", Either((Plain.TEXT, Below("stub_error")))),
+        Key("http", "The response to an http call.", Nested("http_response")),
+        Key("error", "The error of the call: a message, or a mapping.", Either((Plain.TEXT, Nested("stub_error")))),
         Key(
             "sink_error",
             "The error of the call's first sink: a message, or a mapping.",
-            Either((Plain.TEXT, Below("stub_error"))),
+            Either((Plain.TEXT, Nested("stub_error"))),
         ),
         Key(
             "takes", "How long the call takes. The clock of the test advances by this time immediately.", Plain.SECONDS
@@ -138,7 +138,7 @@ HTTP_RESPONSE = Construct(
     "an http response",
     "A response. Any status but 2xx is an error, as it is for the http tool.",
     (
-        Key("status", "The status code; 200 by default.", Plain.INDEX),
+        Key("status", "The status code; 200 by default.", Plain.INTEGER),
         Key("headers", "The headers of the response.", Plain.MAPPING),
         Key("body", "The body: a string as it is, anything else as JSON."),
     ),
@@ -167,7 +167,7 @@ EXPECTATION = Construct(
         Key("steps", "The steps that start, in any order.", ListOf(Plain.NAME)),
         Key("result", "The result of the run."),
         Key("results", "The last result of each named step.", Plain.MAPPING),
-        Key("calls", "Expected calls.", ListOf(Below("expected_call"))),
+        Key("calls", "Expected calls.", ListOf(Nested("expected_call"))),
         Key("stored", "The rows that sinks store, by table, or by statement.", Plain.MAPPING),
         Key(
             "delays",
@@ -177,9 +177,9 @@ EXPECTATION = Construct(
         Key(
             "events",
             "Events that the log has in this order; there may be others between them.",
-            ListOf(Either((Plain.TEXT, Below("expected_event")))),
+            ListOf(Either((Plain.TEXT, Nested("expected_event")))),
         ),
-        Key("failures", "All failures, in order; [] if nothing fails.", ListOf(Below("expected_failure"))),
+        Key("failures", "All failures, in order; [] if nothing fails.", ListOf(Nested("expected_failure"))),
     ),
 )
 
@@ -192,8 +192,8 @@ EXPECTED_CALL = Construct(
         _TASK,
         _ITERATION,
         _PAGE,
-        Key("times", "The number of such calls; all attempts of a call count as one.", Plain.INDEX),
-        Key("attempts", "The number of attempts of each call.", Plain.INDEX),
+        Key("times", "The number of such calls; all attempts of a call count as one.", Plain.INTEGER),
+        Key("attempts", "The number of attempts of each call.", Plain.INTEGER),
         Key("config", "The rendered fields of the call.", Plain.MAPPING),
         Key("input", "The input of the call.", Plain.MAPPING),
     ),
@@ -220,14 +220,14 @@ EXPECTED_FAILURE = Construct(
     (
         Key("step", "The step.", Plain.NAME, required=True),
         Key("task", "The task.", Plain.NAME),
-        Key("iteration", "The index of the item.", Plain.INDEX),
+        Key("iteration", "The index of the item.", Plain.INTEGER),
         Key("kind", "The kind of error.", Plain.TEXT),
         Key("message", "The error message.", Plain.TEXT),
         Key("handled", "Whether a route handles it.", Plain.FLAG),
     ),
 )
 
-TESTS = (
+TEST_CONSTRUCTS = (
     TEST_FILE,
     TEST,
     STUB,

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from noetl_compiler.language import defaults
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.routes import ON_STATUS, SET
-from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain
+from noetl_compiler.language.value_types import Choice, Either, ListOf, Nested, Plain
 from noetl_compiler.language.words import (
     ACTIONS,
     BACKOFFS,
@@ -46,12 +46,12 @@ COLLECT = (
     Key(
         "collect",
         "How the results of all calls are combined into one.",
-        Below("collect"),
+        Nested("collect"),
         extension=Extension("rule.then.collect", "how the results of several calls are combined"),
     ),
     Key("merge_path", "Where in each result its items are, such as data.items.", Plain.TEXT),
 )
-"""The keys of every place that repeats a call."""
+"""The keys of every construct that repeats a call."""
 
 _ACTION = (
     Key(
@@ -133,7 +133,7 @@ POLICY_DEFAULTS = (
     Key(
         "rules",
         "The rules, tried in order after each call.",
-        ListOf(Below("rule")),
+        ListOf(Nested("rule")),
         snippet=[
             {
                 "when": "\"{{ output.status == 'error' }}\"",
@@ -149,16 +149,16 @@ POLICY_DEFAULTS = (
     Key(
         "circuit",
         "When calls fail immediately, because earlier ones failed.",
-        Below("circuit"),
+        Nested("circuit"),
         extension=Extension("policy.circuit", "when calls fail immediately because earlier ones failed"),
     ),
-    Key("defaults", "Other settings of each call inside.", Below("defaults")),
+    Key("defaults", "Other settings of each call inside.", Nested("defaults")),
 )
 """The keys in the policy of a step, a loop or the executor that apply to the calls inside."""
 
-FAILURE = Key("failure", "The effect of an unhandled failure on the other branches.", Below("failure_mode"))
+FAILURE = Key("failure", "The effect of an unhandled failure on the other branches.", Nested("failure_mode"))
 
-FAILED_STEP = Either((Choice(FAILURE_ACTIONS), Below("on_failure")))
+FAILED_STEP = Either((Choice(FAILURE_ACTIONS), Nested("on_failure")))
 """The value of ``on_failure``."""
 
 ON_FAILURE = Construct(
@@ -195,8 +195,8 @@ RULE = Construct(
             extension=Extension("rule.on_status", "that a rule applies only to successes or only to failures"),
         ),
         WHEN,
-        Key("then", "What to do when the condition holds.", Below("action"), snippet={"do": "$1"}),
-        Key("else", "What to do when no earlier rule matched.", Below("otherwise")),
+        Key("then", "What to do when the condition holds.", Nested("action"), snippet={"do": "$1"}),
+        Key("else", "What to do when no earlier rule matched.", Nested("otherwise")),
     ),
     needs=(("then", "else"),),
 )
@@ -232,7 +232,7 @@ OTHERWISE = Construct(
     "otherwise_then",
     "a policy rule",
     "What to do when no earlier rule matched.",
-    (Key("then", "What to do when no earlier rule matched.", Below("action"), required=True),),
+    (Key("then", "What to do when no earlier rule matched.", Nested("action"), required=True),),
 )
 
 EVAL_RULE = Construct(
@@ -246,7 +246,7 @@ EVAL_OTHERWISE = Construct(
     "eval_otherwise",
     "an eval rule",
     "What to do when no earlier rule matched.",
-    (Key("else", "What to do when no earlier rule matched.", Below("action"), required=True),),
+    (Key("else", "What to do when no earlier rule matched.", Nested("action"), required=True),),
 )
 
 COLLECT_MAPPING = Construct(

@@ -1,13 +1,13 @@
-"""Keys for results, and the defaults that a spec declares for the calls inside it."""
+"""Keys for results, and for the defaults that a spec declares for the calls inside it."""
 
 from __future__ import annotations
 
 from noetl_compiler.language.construct import Construct, Key, without_effect
-from noetl_compiler.language.value_types import TIMEOUT, Below, Either, ListOf, Plain
+from noetl_compiler.language.value_types import TIMEOUT, Either, ListOf, Nested, Plain
 
 __all__ = [
     "CALL_DEFAULTS",
-    "DEFAULTS",
+    "CALL_DEFAULT_KEYS",
     "OUTPUT",
     "OUTPUT_CONSTRUCT",
     "OUTPUT_SELECT",
@@ -31,26 +31,26 @@ OUTPUT_CONSTRUCT = Construct(
         without_effect("scope", STORED_BY_SIZE),
         without_effect("inline_max_bytes", STORED_BY_SIZE, Plain.AMOUNT),
         without_effect("preview_max_bytes", STORED_BY_SIZE, Plain.AMOUNT),
-        Key("select", _ABOUT_SELECT, Below("select"), older=("output_select",)),
+        Key("select", _ABOUT_SELECT, Nested("select"), older=("output_select",)),
         without_effect("accumulate", "pages are merged by 'collect' in the rule that repeats the call"),
         without_effect("as", "name the task, or set ctx.name"),
     ),
 )
 
-_OUTPUT = Below("output", frozenset(OUTPUT_CONSTRUCT.by_name))
+_OUTPUT = Nested("output", frozenset(OUTPUT_CONSTRUCT.by_name))
 OUTPUT = Key("output", _ABOUT, _OUTPUT)
 """The key for the result of a task."""
 
-OUTPUT_SELECT = Key("output_select", _ABOUT_SELECT, Below("select"))
+OUTPUT_SELECT = Key("output_select", _ABOUT_SELECT, Nested("select"))
 RESULT = Key("result", _ABOUT, _OUTPUT)
 """The key for the result in a spec."""
 
-DEFAULTS = (
+CALL_DEFAULT_KEYS = (
     Key("idempotent", "False: no call inside may be repeated if its worker is lost.", Plain.FLAG),
     Key("idempotency_key", "The header in which each http call inside sends its own key.", Plain.HEADER),
     RESULT,
 )
-"""The defaults that a spec declares for the calls inside, in addition to those of its policy."""
+"""Keys of a spec that are defaults for the calls inside, in addition to those of its policy."""
 
 PART = Construct(
     "part",
@@ -73,5 +73,5 @@ CALL_DEFAULTS = Construct(
 )
 
 RESULTS = (OUTPUT_CONSTRUCT, PART, CALL_DEFAULTS)
-SELECT = Either((ListOf(Either((Plain.TEXT, Below("part")))), Plain.MAPPING))
+SELECT = Either((ListOf(Either((Plain.TEXT, Nested("part")))), Plain.MAPPING))
 """The shape ``select``."""

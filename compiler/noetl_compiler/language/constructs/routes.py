@@ -1,4 +1,4 @@
-"""``next``: the arcs of a step and their targets; and ``set``, for all places that have it."""
+"""``next``: the arcs of a step and their targets; and ``set``, which many constructs have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.language import keys
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
-from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, one_or_more
+from noetl_compiler.language.value_types import Choice, Either, ListOf, Nested, Plain, one_or_more
 from noetl_compiler.language.words import NO_MATCH, ROUTE_MODES
 from noetl_compiler.language.words import ON_STATUS as STATUSES
 
@@ -22,7 +22,7 @@ SET = (
     Key("set_ctx", 'Names to set below "ctx"; write "set" with "ctx.name" instead.', Plain.MAPPING, deprecated=True),
     Key("set_iter", 'Names to set below "iter"; write "set" with "iter.name" instead.', Plain.MAPPING, deprecated=True),
 )
-"""The keys of every place that sets names."""
+"""The keys of every construct that sets names."""
 
 ON_STATUS = Key(
     "on_status",
@@ -38,11 +38,11 @@ ARCS = Construct(
     '"next"',
     "The routes from a step, tried in order when it has ended.",
     (
-        Key("spec", _ABOUT_SPEC, Below("next_spec"), snippet={"mode": "$1"}),
+        Key("spec", _ABOUT_SPEC, Nested("next_spec"), snippet={"mode": "$1"}),
         Key(
             "arcs",
             "The routes; their conditions are tried in order.",
-            ListOf(Below("arc")),
+            ListOf(Nested("arc")),
             snippet=[{"step": "$1"}],
         ),
     ),
@@ -91,8 +91,8 @@ TARGET = Construct(
 _ABOUT_CHOICE = "Next steps under a condition; all of them start."
 _CHOICE = (
     _WHEN,
-    Key("then", "The next step or steps.", one_or_more(Below("route"))),
-    Key("else", "The next step or steps when no earlier condition held.", one_or_more(Below("route"))),
+    Key("then", "The next step or steps.", one_or_more(Nested("route"))),
+    Key("else", "The next step or steps when no earlier condition held.", one_or_more(Nested("route"))),
     _INPUT,
 )
 CHOICE = Construct("choice", "a route", _ABOUT_CHOICE, _CHOICE, needs=(("then", "else"),))

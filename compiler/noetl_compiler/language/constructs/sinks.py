@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.routes import ON_STATUS
 from noetl_compiler.language.sinks import AUTH_KEYS, EVENT_KINDS, KIND_KEYS, KINDS, VALUE_KEYS
-from noetl_compiler.language.value_types import Below, Choice, Either, ListOf, Plain, Suggested
+from noetl_compiler.language.value_types import Choice, Either, ListOf, Nested, Plain, Suggested
 from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES
 
 __all__ = ["GUARD", "GUARD_KEY", "SINK", "SINKS", "SINK_KEYS", "SINK_TOOL", "sink_and_save"]
@@ -25,14 +25,14 @@ GUARD = Construct(
 GUARD_KEY = Key(
     "guard",
     "When this is done; after every success by default.",
-    Below("guard"),
+    Nested("guard"),
     extension=Extension("guard", "when a task runs that is not one of the step's own tasks"),
 )
 
 _KIND = Suggested(Plain.NAME, tuple(sorted(KINDS | EVENT_KINDS - {""})))
 _KINDS = Key("kind", "The kind of store.", _KIND, older=("type", "backend"))
 _INNER_KINDS = replace(_KINDS, older=(*_KINDS.older, "tool"))
-_KIND_OR_FIELDS = Either((_KIND, Below("sink_tool")))
+_KIND_OR_FIELDS = Either((_KIND, Nested("sink_tool")))
 
 _MEANINGS = {
     "table": "The table that rows are stored in.",
@@ -110,6 +110,6 @@ def sink_and_save(about: str, *, deprecated: bool = False, extension: Extension 
     """Return the keys ``sink`` and ``save``, its first name."""
     about_save = 'An older name of "sink"; it has no effect without a kind of store.'
     return (
-        Key("sink", about, Below("sinks"), deprecated=deprecated, extension=extension),
-        Key("save", about_save, Below("saves"), deprecated=True),
+        Key("sink", about, Nested("sinks"), deprecated=deprecated, extension=extension),
+        Key("save", about_save, Nested("saves"), deprecated=True),
     )

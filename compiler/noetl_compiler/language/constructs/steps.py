@@ -6,10 +6,10 @@ from noetl_compiler.language import keys
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.admission import ADMISSIONS
 from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
-from noetl_compiler.language.constructs.results import DEFAULTS, OUTPUT, RESULT, STORED_BY_SIZE
+from noetl_compiler.language.constructs.results import CALL_DEFAULT_KEYS, OUTPUT, RESULT, STORED_BY_SIZE
 from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import GUARD_KEY, sink_and_save
-from noetl_compiler.language.value_types import TIMEOUT, Below, Choice, ListOf, Plain, Suggested
+from noetl_compiler.language.value_types import TIMEOUT, Choice, ListOf, Nested, Plain, Suggested
 from noetl_compiler.language.words import JOINS, ROUTE_MODES, RUN_RESULTS
 
 __all__ = [
@@ -36,7 +36,7 @@ STEP = Construct(
     (
         _NAME,
         DESC,
-        Key("spec", "When the step may start, and how long it may take.", Below("step_spec")),
+        Key("spec", "When the step may start, and how long it may take.", Nested("step_spec")),
         Key(
             "input",
             "Names and values that all tasks of the step can use.",
@@ -47,15 +47,15 @@ STEP = Construct(
         Key(
             "loop",
             "Runs the step's tasks once for each item of a list.",
-            Below("loop"),
+            Nested("loop"),
             snippet={"in": '"{{ $1 }}"', "iterator": "item", "spec": {"mode": "sequential"}},
         ),
-        Key("tool", "The task of the step, or the list of its tasks.", Below("tool"), snippet={"kind": "$1"}),
+        Key("tool", "The task of the step, or the list of its tasks.", Nested("tool"), snippet={"kind": "$1"}),
         *SET,
         Key(
             "next",
             "The next steps, with their conditions.",
-            Below("next"),
+            Nested("next"),
             snippet={"spec": {"mode": "exclusive"}, "arcs": [{"step": "$1"}]},
         ),
         Key("timeout", "How long the step may take.", TIMEOUT),
@@ -89,7 +89,7 @@ STEP = Construct(
         Key(
             "retry",
             'When to call the last task again; write rules of its "spec.policy" instead.',
-            Below("retry"),
+            Nested("retry"),
             deprecated=True,
         ),
         *sink_and_save("Where the last task's result is stored; write it in the task.", deprecated=True),
@@ -131,7 +131,7 @@ STEP_SPEC = Construct(
         Key(
             "enter",
             "Names to set before the step's loop or its first task.",
-            ListOf(Below("enter")),
+            ListOf(Nested("enter")),
             extension=Extension("step.spec.enter", "what is set before a step's first task"),
         ),
         Key(
@@ -141,8 +141,8 @@ STEP_SPEC = Construct(
             deprecated=True,
             successor="write next: {spec: {mode: ...}, arcs: [...]}",
         ),
-        *DEFAULTS,
-        Key("policy", _ABOUT_POLICY, Below("step_policy")),
+        *CALL_DEFAULT_KEYS,
+        Key("policy", _ABOUT_POLICY, Nested("step_policy")),
     ),
 )
 """The spec of a step, in v10 and case."""
@@ -152,8 +152,8 @@ STEP_POLICY = Construct(
     "the policy of a step",
     _ABOUT_POLICY,
     (
-        Key("admit", "Rules that skip the step or let it start.", Below("admission")),
-        Key("lifecycle", "How long the step may take.", Below("lifecycle")),
+        Key("admit", "Rules that skip the step or let it start.", Nested("admission")),
+        Key("lifecycle", "How long the step may take.", Nested("lifecycle")),
         FAILURE,
         *POLICY_DEFAULTS,
         without_effect("emit", "every event of a run is in its log"),

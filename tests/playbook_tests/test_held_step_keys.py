@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_or_raise
-from noetl_temporal.playbook_tests.recorded_requests import held_place
+from noetl_temporal.playbook_tests.recorded_requests import held_step_keys
 
 GRAPH = compile_or_raise(
     "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
@@ -27,4 +27,4 @@ GRAPH = compile_or_raise(
     ],
 )
 def test_a_held_step_is_named_by_itself_its_run_or_its_item(place_name: str, place: dict[str, Any]) -> None:
-    assert held_place(place_name, GRAPH) == place
+    assert held_step_keys(place_name, GRAPH) == place

@@ -7,10 +7,10 @@ from noetl_compiler.language.names import STATUS_NAMES
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.templating.check import examine
 
-__all__ = ["boundary"]
+__all__ = ["default_on_status"]
 
 
-def boundary(when: Template | None) -> OnStatus:
+def default_on_status(when: Template | None) -> OnStatus:
     """Return ``any`` if the condition reads the outcome, otherwise ``ok``: only such an edge can follow a failure
     (dev/decisions/0007).
     """

@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_activities.errors import CONNECTION_REFUSED
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 
-__all__ = ["check_namespace", "rpc_problem", "temporal_problem"]
+__all__ = ["check_namespace", "rpc_error", "temporal_error"]
 
 _CONNECT_REASONS = {
     "Connection refused": CONNECTION_REFUSED,
@@ -34,7 +34,7 @@ _CONNECT_REASONS = {
 _UNAUTHORISED = "check TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH, and the rights they give"
 
 
-def temporal_problem(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
+def temporal_error(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
     """Return the message for a failed connection. ``settings`` are the arguments of Client.connect."""
     prefix = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
@@ -49,7 +49,7 @@ _ADVICE = (
 )
 
 
-def rpc_problem(error: RPCError, namespace: str) -> DeploymentError | None:
+def rpc_error(error: RPCError, namespace: str) -> DeploymentError | None:
     """Return the problem of the deployment behind an error of Temporal; None if it is not about the deployment."""
     match error.status:
         case RPCStatusCode.NOT_FOUND if "amespace" in error.message:
@@ -83,4 +83,4 @@ async def check_namespace(client: Client) -> None:
         await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=CONNECT_SECONDS))
     except RPCError as error:
         if error.status is not RPCStatusCode.PERMISSION_DENIED:
-            raise rpc_problem(error, client.namespace) or error from error
+            raise rpc_error(error, client.namespace) or error from error

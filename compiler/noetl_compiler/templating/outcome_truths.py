@@ -13,7 +13,7 @@ from jinja2 import nodes
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, NAMES, SKIPPED, names_of
 from noetl_compiler.language.names import EVENT, STATUS_NAMES
 from noetl_compiler.language.words import Status
-from noetl_compiler.templating.truth import ABSENT, PRESENT, Known, Synonyms, truth
+from noetl_compiler.templating.truth import ABSENT, PRESENT, KnownValues, Synonyms, truth
 
 __all__ = ["NO_TRUTHS", "WORDS", "Truths", "may_depend_on_outcome", "truths_of", "truths_of_path"]
 
@@ -41,14 +41,14 @@ _OUTCOME_WORDS = re.compile(r"\b(?:_?outcome|output|success|error|last_error|eve
 """A condition that reads names, but contains none of these words, never depends on the outcome alone."""
 
 
-def _known_after(outcome: Status, boundary: str) -> Known:
+def _known_after(outcome: Status, boundary: str) -> KnownValues:
     statuses = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
     is_ok = outcome == "ok"
     errors = {"error": ABSENT, "last_error": None} if is_ok else {"error": PRESENT, "last_error": PRESENT}
     return {**statuses, **errors, "success": is_ok, "event.name": Synonyms(names_of(boundary))}
 
 
-_CASES: tuple[Known, ...] = (
+_CASES: tuple[KnownValues, ...] = (
     _known_after("ok", AFTER_CALL["ok"]),
     _known_after("error", AFTER_CALL["error"]),
     _known_after("ok", AFTER_LOOP["ok"]),
