@@ -46,7 +46,7 @@ from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
 
-__all__ = ["Caller", "SubPlaybooks", "playbook_fact"]
+__all__ = ["Caller", "SubPlaybooks", "called_run_info", "failure_outcome", "playbook_fact"]
 
 _Child: TypeAlias = workflow.ChildWorkflowHandle[Any, RunReport]
 _FAILURE_PREFIX = "the playbook "
@@ -124,7 +124,7 @@ class SubPlaybooks:
         playbook, is_awaited = self._pinned_playbook(call), _is_true(call.config.get("wait", True))
         run_input = self._input(call, playbook)
         workflow_id = child_id_below(self._caller.workflow_id, call.id)
-        run_info = _called_run_info(run_input, workflow_id)
+        run_info = called_run_info(run_input, workflow_id)
         if not is_awaited:
             await self._start_detached(workflow_id, run_input, playbook)
             return {"status": "ok", "result": run_info, "meta": run_info}
@@ -243,7 +243,7 @@ async def _wait_for_end(child: _Child, call: ToolCall, run_info: dict[str, Json]
             return {**error_outcome("timeout", f"timed out after {call.timeout:g} s"), "meta": run_info}
         if is_cancelled_exception(error) or _type_of(error) == PLAYBOOK_CANCELLED:
             raise
-        return {**_failure_outcome(call, error), "meta": run_info}
+        return {**failure_outcome(call.config["path"], error.cause), "meta": run_info}
 
 
 class _Timeout:
@@ -272,11 +272,10 @@ class _Timeout:
         cancel_child(self._workflow_id)
 
 
-def _failure_outcome(call: ToolCall, error: ChildWorkflowError) -> PlainOutcome:
-    """Return the failure of a child as that of its call, with the kind of its first unhandled failure. In nested calls,
-    the message is that of the innermost.
+def failure_outcome(path: str, cause: BaseException | None) -> PlainOutcome:
+    """Return the failure of a child, the ``cause`` of its error, as that of its call, with the kind of its first
+    unhandled failure. In nested calls, the message is that of the innermost.
     """
-    cause, path = error.cause, call.config["path"]
     if isinstance(cause, TemporalTimeoutError):
         return error_outcome("timeout", f"the playbook {path!r} timed out")
     if isinstance(cause, TerminatedError):
@@ -296,7 +295,7 @@ def _type_of(error: ChildWorkflowError) -> str | None:
     return error.cause.type if isinstance(error.cause, ApplicationError) else None
 
 
-def _called_run_info(run_input: RunInput, workflow_id: str) -> dict[str, Json]:
+def called_run_info(run_input: RunInput, workflow_id: str) -> dict[str, Json]:
     """Return what a caller sees of a started run. Ids are strings, because they exceed 2^53."""
     return {
         "execution_id": str(run_input.execution_id),

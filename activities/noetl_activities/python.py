@@ -9,14 +9,13 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import re
 from typing import Any, cast
 
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError
 from noetl_activities.exit_status import exit_text
 from noetl_activities.isolation.processes import run_task
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
+from noetl_activities.isolation.refusals import refusal_hint
 from noetl_activities.json_limits import has_more_values
 from noetl_activities.noetl_package import NAME
 from noetl_activities.outcome import TOO_DEEP, ErrorInfo, Outcome
@@ -31,7 +30,6 @@ MAX_VALUES = 4_000_000
 """Maximum number of values in a result: 60 MB of empty lists would take 1.2 GB, and block the worker for seconds."""
 
 _CHILD = "noetl_activities.python_child"
-_ACCESS_DENIED = re.compile(r"PermissionError: \[Errno 13\] Permission denied: '")
 _FAILURE_FIELDS = ("type", "message", "traceback")
 """Fields of the response for an exception; all are strings."""
 
@@ -143,10 +141,8 @@ def _outcome(response: dict[str, Json], meta: dict[str, Json]) -> Outcome:
     line = line if isinstance(line, int) and not isinstance(line, bool) else None
     if line is not None:
         message += f" (line {line} of the code)"
-    if _ACCESS_DENIED.match(message):
-        message += (
-            f": a task uses files in its own folder and in the directories of {DIRECTORIES_VARIABLE} of the worker"
-        )
+    if hint := refusal_hint(message):
+        message += f": {hint}"
     error = ErrorInfo("exception", message, code=response["type"])
     py: dict[str, Json] = {"exception": response["type"], "traceback": response["traceback"], "line": line}
     return Outcome("error", error=error, meta=meta, py=py)

@@ -13,6 +13,7 @@ from noetl_activities.captured_output import CapturedStream, truncation_warning
 from noetl_activities.errors import ConfigError
 from noetl_activities.exit_status import signal_name
 from noetl_activities.isolation.processes import ProcessExit, run_task
+from noetl_activities.isolation.refusals import refusal_hint
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.shell_call import ShellCall, shell_call
 from noetl_activities.tool import Json, OutputStream, Request, ToolContext
@@ -83,7 +84,8 @@ def _command_exit(process_exit: ProcessExit) -> _CommandExit:
 
 def _error_info(command_exit: _CommandExit, call: ShellCall, code: int, message: str) -> ErrorInfo:
     failure = _failure_text(command_exit, call)
-    return ErrorInfo("exception", f"{failure}: {message}" if message else failure, code=str(code))
+    hint = refusal_hint(message)
+    return ErrorInfo("exception", ": ".join(filter(None, (failure, message, hint))), code=str(code))
 
 
 def _failure_text(command_exit: _CommandExit, call: ShellCall) -> str:

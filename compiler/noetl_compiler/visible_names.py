@@ -34,6 +34,7 @@ from noetl_compiler.language.names import (
     results_name,
 )
 from noetl_compiler.language.names_profile import PROFILES
+from noetl_compiler.language.tools import APPROVAL
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
 from noetl_compiler.syntax_queries import entry_of, final_of, passed_by_arcs, set_by_step, set_by_task
@@ -134,6 +135,12 @@ class VisibleNames:
                 return BELOW_EVENT if self._has_event(use) and name not in self._playbook_names else None
             case _:
                 return None
+
+    @cached_property
+    def approvals(self) -> dict[str, Task]:
+        """The steps whose result is that of an approval, with its task."""
+        last_tasks = {step.name.text: step.tasks[-1] for step in self._playbook.steps if step.tasks and not step.loop}
+        return {name: task for name, task in last_tasks.items() if task.kind.text == APPROVAL}
 
     @cached_property
     def workload(self) -> frozenset[str]:

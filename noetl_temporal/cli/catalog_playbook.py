@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from noetl_compiler.graph import Json
+from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.findings import credential_spans, show_findings
 from noetl_temporal.cli.playbook import NOTHING_STARTED, Playbook
@@ -22,12 +23,41 @@ if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_compiler import Result
     from noetl_temporal.catalog_store import CatalogEntry
 
-__all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered"]
+__all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered", "refuse_path_without_version"]
 
 
 def is_registered(file: Path) -> bool:
     """Whether an argument is a version of the catalog rather than a file."""
     return "@" in str(file) and not os.path.exists(file)  # noqa: PTH110 - False, too, for strings that cannot be a path
+
+
+def refuse_path_without_version(argument: Path, command: str) -> None:
+    """Raise NotStartedError if ``argument`` names no file, but is the path of a registered playbook."""
+    path = str(argument)
+    if path == "-" or not path.isprintable() or os.path.exists(argument):  # noqa: PTH110 - as in is_registered
+        return
+    newest = _newest_version(path)
+    if newest is not None:
+        raise NotStartedError(
+            f"there is no file {path!r}, but a registered playbook has this path; to run its newest version: "
+            f"noetl {command} {path}@{newest}. Nothing was started"
+        )
+
+
+def _newest_version(path: str) -> int | None:
+    """Return the newest version of a registered path; None if there is none, or no catalog that can be read."""
+    try:
+        running_deployment()
+    except StackError:
+        return None
+    from noetl_temporal.catalog_store import list_versions
+    from noetl_temporal.deployment import DeploymentError
+
+    try:
+        versions = asyncio.run(list_versions(catalog_dsn(), path))
+    except (StackError, DeploymentError):
+        return None
+    return versions[0].version if versions else None
 
 
 def catalog_dsn() -> str:

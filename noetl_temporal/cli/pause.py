@@ -79,10 +79,12 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, by: str 
     noetl retry 754318462739161088 --all
     """
     who = by or user_name()
-    if is_all:
-        _decide_held(execution, "retrying", lambda handle: handle.retry_all(step or "", by=who, reason=reason))
-    else:
-        _decide_held(execution, "retrying", lambda handle: handle.retry(step or "", by=who, reason=reason))
+
+    async def retry(handle: RunHandle) -> str | int:
+        request = handle.retry_all if is_all else handle.retry
+        return await request(step or "", by=who, reason=reason)
+
+    _decide_held(execution, "retrying", retry)
 
 
 @click.command("skip")
@@ -105,10 +107,12 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
     if step is None and not is_all:
         raise click.UsageError("name the STEP to skip, or write --all for all held steps")
     who, result = by or user_name(), json_argument(data, "--data")
-    if is_all:
-        _decide_held(execution, "skipped", lambda handle: handle.skip_all(step or "", result, by=who, reason=reason))
-    else:
-        _decide_held(execution, "skipped", lambda handle: handle.skip(step or "", result, by=who, reason=reason))
+
+    async def skip(handle: RunHandle) -> str | int:
+        request = handle.skip_all if is_all else handle.skip
+        return await request(step or "", result, by=who, reason=reason)
+
+    _decide_held(execution, "skipped", skip)
 
 
 def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:

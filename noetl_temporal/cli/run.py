@@ -12,7 +12,7 @@ import click
 
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.arguments import Seconds
-from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
+from noetl_temporal.cli.catalog_playbook import is_registered, read_registered, refuse_path_without_version
 from noetl_temporal.cli.connection import Deployment, deployment_to_run, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
@@ -97,6 +97,7 @@ def run_command(
                 "--playbooks needs a FILE: the playbooks that a registered playbook calls are in the catalog"
             )
         if deployment is None:
+            refuse_path_without_version(file, "run")
             playbook = read_playbook(file, request, playbooks, credentials)
         else:
             playbook = read_registered(str(file), request, credentials)

@@ -12,6 +12,7 @@ import msgspec
 
 from noetl_activities import json_limits
 from noetl_temporal.cli.connection import running_deployment
+from noetl_temporal.cli.exits import UNKNOWN
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:  # importing Temporal is slow
     from temporalio.client import Client
 
     from noetl_temporal.request_sending import NoAnswerError
-    from noetl_temporal.runs import RunHandle
+    from noetl_temporal.runs import RunHandle, Runs
 
 __all__ = ["json_argument", "send_request", "user_name"]
 
@@ -31,7 +32,8 @@ def send_request(
     """Call ``request`` with the handle of a run, and return the run's execution id and the result.
 
     Raises NoSuchRunError, and StackError with the reason of a refusal; if the run has ended, the hint ``if_ended``
-    follows.
+    follows, and if only playbooks that it called wait for a person, what answers them. Raises click.ClickException if
+    it is unknown whether the run accepts the request.
     """
     running_deployment()
     with importing():
@@ -54,16 +56,36 @@ def send_request(
         try:
             return handle.execution_id, await request(handle)
         except NoAnswerError as error:
-            raise StackError(await _why_no_answer(error, runs.temporal, handle)) from None
+            raise _UnansweredError(await _why_no_answer(error, runs.temporal, handle)) from None
         except RunOverError as error:
             hint = if_ended.format(id=execution_id)
             raise StackError(f"run {execution_id}: {error}{hint and f'; {hint}'}") from None
         except RequestRefusedError as error:
-            raise StackError(f"run {execution_id}: {error}") from None
+            called_waits = "".join(f"\n{line}" for line in await _called_wait_lines(runs, handle))
+            raise StackError(f"run {execution_id}: {error}{called_waits}") from None
         except RPCError as error:
             raise rpc_error(error, runs.temporal.namespace) or error from error
 
     return asyncio.run(send())
+
+
+class _UnansweredError(click.ClickException):
+    """It is unknown whether the run accepts the request."""
+
+    exit_code = UNKNOWN
+
+
+async def _called_wait_lines(runs: Runs, handle: RunHandle) -> list[str]:
+    """Return what the playbooks that the run called wait for, with the commands; empty if it waits itself."""
+    from noetl_temporal.cli.called_waits import query_open_waits, read_called_waits
+    from noetl_temporal.cli.event_log import open_event_log
+    from noetl_temporal.environment import dsn_from_environment
+
+    own_waits = await query_open_waits(handle)
+    if own_waits.waits or own_waits.held:
+        return []
+    async with open_event_log(dsn_from_environment()) as log:
+        return list((await read_called_waits(log, runs, handle.execution_id)).lines())
 
 
 async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle) -> str:

@@ -12,9 +12,9 @@ import click
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.cli.catalog_playbook import is_registered, read_registered
+from noetl_temporal.cli.catalog_playbook import is_registered, read_registered, refuse_path_without_version
 from noetl_temporal.cli.connection import Deployment, deployment_to_submit, warn_of_missing_traces
-from noetl_temporal.cli.exits import INTERRUPTED
+from noetl_temporal.cli.exits import INTERRUPTED, UNKNOWN
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
@@ -61,7 +61,11 @@ def submit_command(file: Path, settings: tuple[str, ...], payload: str | None, k
     with importing():
         request = read_payload(payload, settings)
         deployment = deployment_to_submit() if is_registered(file) else None
-        playbook = read_playbook(file, request) if deployment is None else read_registered(str(file), request)
+        if deployment is None:
+            refuse_path_without_version(file, "submit")
+            playbook = read_playbook(file, request)
+        else:
+            playbook = read_registered(str(file), request)
         check_request(request, playbook)
     submit_and_return(playbook, request, key=key, as_json=as_json, deployment=deployment)
 
@@ -144,7 +148,7 @@ async def start_run(
 class _UnknownStartError(click.ClickException):
     """It is unknown whether the run has started."""
 
-    exit_code = 3
+    exit_code = UNKNOWN
 
 
 async def _announce(namespace: str, dsn: str | None, handle: RunHandle) -> None:

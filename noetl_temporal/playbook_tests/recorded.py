@@ -19,7 +19,8 @@ from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.stored import with_stored
-from noetl_temporal.naming import PLAYBOOK_WORKFLOW, activity_type
+from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, activity_type
+from noetl_temporal.playbook_tests.recorded_playbook_calls import playbook_calls
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
 from noetl_temporal.replay import histories_of
 from noetl_temporal.run_input import Playbook, RunInput
@@ -91,9 +92,15 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
     run: RecordedRun | None = None
     requests: dict[int, RecordedRequest] = {}
     calls: list[tuple[int, RecordedCall]] = []
+    own_ids = {workflow_id}
     async for history in histories_of(client, workflow_id):
         attributes = history.events[0].workflow_execution_started_event_attributes
-        if attributes.workflow_type.name == PLAYBOOK_WORKFLOW and history.workflow_id == workflow_id:
+        caller_id = attributes.parent_workflow_execution.workflow_id
+        if attributes.workflow_type.name == LOOP_WORKFLOW and caller_id in own_ids:
+            own_ids.add(history.workflow_id)
+        if history.workflow_id not in own_ids:
+            continue  # of a playbook that the run called
+        if attributes.workflow_type.name == PLAYBOOK_WORKFLOW:
             run_input, playbook = await converter.decode(attributes.input.payloads[:2], [RunInput, Playbook])
             run = run or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
             payload = await _load_payload(run_input, values)
@@ -103,6 +110,7 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
             async for request in recorded_requests(history, converter, playbook.graph):
                 requests.setdefault(request.id, request)
         calls += [call async for call in _calls(history, converter, values)]
+        calls += [(call.scheduled, RecordedCall(*call)) async for call in playbook_calls(history, converter)]
     if run is None:
         raise LookupError(f"Temporal has no history of {workflow_id}")
     for _, call in sorted(calls, key=lambda timed: timed[0]):

@@ -170,3 +170,13 @@ def test_a_schedule_needs_the_credentials_of_its_playbook(site: Site, path: str,
     assert refusal.startswith(f"{path}@1:7:")
     assert "warehouse" in refusal
     assert "there is no schedule" in output_of(site, "schedule", "show", path, status=2)
+
+
+@pytest.mark.parametrize("command", ["run", "submit"])
+def test_a_registered_path_without_a_version_is_refused_with_the_command(
+    site: Site, path: str, tmp_path: Path, command: str
+) -> None:
+    output_of(site, "register", write(tmp_path, path, "one"))
+    refusal = output_of(site, command, path, status=2)
+    assert f"a registered playbook has this path; to run its newest version: noetl {command} {path}@1" in refusal
+    assert "no such file" in output_of(site, command, f"{path}/nowhere", status=2)

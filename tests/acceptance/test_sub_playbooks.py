@@ -102,6 +102,9 @@ def test_status_shows_what_a_called_playbook_asks_of_people(site: Site) -> None:
     wait_until(lambda: bool(describe_kind("suspensions")))
     assert (describe_kind("suspensions")["name"], describe_kind("waits")) == ("tests/asks: fails", {})
     assert f"noetl skip {child} fails" in describe_kind("suspensions")["answer"]
+    for command in (["retry", run], ["retry", run, "--all"], ["skip", run, "asks"], ["approve", run]):
+        refused = site.noetl(*command)
+        assert (refused.returncode, f"noetl skip {child} fails" in refused.stderr) == (1, True), refused.stderr
     assert site.noetl("skip", child, "fails", "--as", "bob").returncode == 0
     assert site.noetl("wait", run).returncode == 0
     events = site.noetl("events", child).stdout

@@ -109,6 +109,41 @@ def test_the_version_of_today_stays_as_it_was_written(versions: str, kept_text: 
     assert text.startswith(f"apiVersion: {kept_text}\n")
 
 
+def test_defaults_are_not_added_to_a_playbook_in_v10() -> None:
+    text = """\
+apiVersion: noetl.io/v10
+kind: Playbook
+metadata: {name: x}
+
+workflow:
+  - step: start
+    tool:
+      kind: http
+      url: https://api.example.com
+      spec:
+        policy:
+          on_unmatched: fail
+          rules:
+            - when: "{{ output.error.retryable }}"
+              then: {do: retry, delay: 1}
+    next:
+      arcs:
+        - {step: end, when: "{{ output.data.ready }}"}
+        - {step: wait}
+
+  - step: wait
+    tool: {kind: noop}
+
+  - step: end
+    tool: {kind: noop}
+"""
+    assert migrate_text(text).text == text
+    explicit = text.replace("{do: retry,", "{do: retry, attempts: 3,").replace(
+        "      arcs", "      spec: {mode: exclusive}\n      arcs"
+    )
+    assert migrate_text(explicit).text == explicit
+
+
 def test_a_credential_is_not_taken_for_an_alias_of_what_it_holds() -> None:
     task = "tool: {kind: postgres, command: SELECT 1, auth: {pg: {vault: {path: a}}}}"
     assert_survives(f"metadata: {{name: x}}\nworkflow:\n  - step: start\n    {task}\n")

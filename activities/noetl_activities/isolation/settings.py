@@ -22,7 +22,7 @@ from noetl_activities.isolation.limits import GIB, MEMORY, PROCESSES
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
 
-__all__ = ["DIRECTORIES_VARIABLE", "PORTS_VARIABLE", "Settings", "read_settings"]
+__all__ = ["DIRECTORIES_VARIABLE", "MEMORY_VARIABLE", "PORTS_VARIABLE", "Settings", "read_settings"]
 
 DIRECTORIES_VARIABLE = "NOETL_TASK_DIRECTORIES"
 PORTS_VARIABLE = "NOETL_TASK_PORTS"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.checks.conditions import warn_of_wrong_condition
+from noetl_compiler.checks.decision_fields import warn_of_misspelt_decisions
 from noetl_compiler.checks.early_results import StepOrder, warn_of_early_results
 from noetl_compiler.checks.foreign_names import warn_of_foreign_names
 from noetl_compiler.checks.hidden_names import HiddenNames
@@ -30,6 +31,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         _report_problems(use, facts, report)
         if use.step is not None or use.task is None or use.task.label.text in tasks_with_calls:  # else nothing is bound
             warn_of_undefined_names(use, facts, names, report)
+            warn_of_misspelt_decisions(use, facts, names, report)
         warn_of_early_results(use, facts, names, order, report)
         warn_of_foreign_names(use, facts, names, report)
         hidden_names.warn(use, facts, report)

@@ -96,12 +96,11 @@ def form_error(form: Any) -> str | None:
         return "form must be a mapping of field to type"
     for name, field in cast("dict[str, Any]", form).items():
         properties = _as_mapping(field)
+        if unknown := [key for key in properties if key not in _FIELD_KEYS]:
+            hint = f"its keys are {', '.join(sorted(_FIELD_KEYS))}"
+            return f"the field {name!r} has the unknown key {unknown[0]!r}: {hint}"
         if not isinstance(properties.get("type"), str) or properties["type"] not in FORM_TYPES:
             return f"the type of the field {name!r} must be one of {', '.join(FORM_TYPES)}"
-        if unknown := sorted(properties.keys() - _FIELD_KEYS):
-            return (
-                f"the field {name!r} has the unknown key {unknown[0]!r}: its keys are {', '.join(sorted(_FIELD_KEYS))}"
-            )
         if not isinstance(properties.get("required", False), bool) or not isinstance(
             properties.get("choices", []), list
         ):

@@ -31,6 +31,7 @@ from noetl_compiler.language.tool_results import (
 )
 
 __all__ = [
+    "APPROVAL",
     "HEADER_NAME",
     "IDEMPOTENT_METHODS",
     "IN_WORKFLOW",
@@ -57,6 +58,9 @@ __all__ = [
 
 PLAYBOOK = "playbook"
 """The kind that runs another playbook. The workflow starts that run itself; workers have no tool for it."""
+
+APPROVAL = "approval"
+"""The kind that waits for the decision of a person."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing on the server (RFC 9110, 9.2.1)."""
@@ -201,7 +205,7 @@ _TABLE = (
         effect="none",
     ),
     _kind(
-        "approval",
+        APPROVAL,
         "Waits until a person approves or rejects, and yields the decision. A rejection is not an error.",
         "message form approvers on_timeout",
         types="message=text form=mapping approvers=list|text on_timeout=text",
@@ -371,7 +375,7 @@ _TABLE = (
 KINDS: Tools = MappingProxyType(dict(_TABLE))
 """Kind -> its description. Fields of every call (auth, input, timeout ...) are in language/constructs/calls.py."""
 
-WAITS = frozenset({"wait", "approval"})
+WAITS = frozenset({"wait", APPROVAL})
 
 IN_WORKFLOW = WAITS | {PLAYBOOK}
 """Kinds that the run itself performs: no worker is called."""

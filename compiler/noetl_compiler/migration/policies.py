@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from noetl_compiler.graph import AdmitRule, Circuit, Collect
+from noetl_compiler.graph import AdmitRule, Circuit, Collect, Value
+from noetl_compiler.language import defaults
 from noetl_compiler.language.constructs.policies import ACTION, CIRCUIT, COLLECT_MAPPING, POLICY, RULE
 from noetl_compiler.migration.context import MigrationContext, mapping
 from noetl_compiler.migration.entries import Entries
@@ -37,6 +38,9 @@ def _circuit(context: MigrationContext, task: SourceMapping, circuit: Circuit) -
     return entries.mapping()
 
 
+_ATTEMPTS = ("attempts", "max_attempts", "max_iterations")
+
+
 def _rule(context: MigrationContext, task: SourceMapping, rule: Rule) -> MappingNode:
     body, origin = rule.body, context.origins.mapping_at(rule.body.span, task)
     action = _action(context, origin, rule)
@@ -56,7 +60,8 @@ def _action(context: MigrationContext, origin: SourceMapping, rule: Rule) -> Map
     entries = Entries(context, ACTION, origin, body.span)
     entries.plain("do", body.do, key_span=body.span)
     entries.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
-    entries.value("attempts", body.attempts, "max_attempts", "max_iterations")
+    if body.attempts != Value(defaults.ATTEMPTS) or origin.entry(*_ATTEMPTS):
+        entries.value("attempts", body.attempts, *_ATTEMPTS[1:])
     entries.duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
     entries.plain("backoff", body.backoff)
     entries.plain("multiplier", body.multiplier, "backoff_multiplier")

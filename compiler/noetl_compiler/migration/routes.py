@@ -21,13 +21,14 @@ Group = tuple[Arc, ...]
 def emit_next(context: MigrationContext, step: SourceMapping, route: Next) -> MappingNode:
     """Return the route of a step.
 
-    A single arc that is written as in v10 gets no mode.
+    A route that is written as in v10 gets no mode that is the default, or that a single arc does not need.
     """
     origin = context.origins.mapping_at(route.span, step)
     has_several_arcs = sum(len(group) for group in route.groups) > 1
-    mode = route.mode if has_several_arcs else None if origin.entry("arcs") else "exclusive"
+    mode = route.mode if has_several_arcs else "exclusive"
+    is_default = origin.entry("arcs") is not None and mode == "exclusive"
     spec = Entries(context, NEXT_SPEC, origin, route.span)
-    spec.plain("mode", mode)
+    spec.plain("mode", None if is_default else mode)
     spec.plain("on_no_match", route.on_no_match)
     groups = _split(route) if route.mode == "inclusive" else route.groups
     arcs = tuple(_group(context, origin, group) for group in groups)
