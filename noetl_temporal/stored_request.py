@@ -10,7 +10,8 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph
-from noetl_compiler.graph.contents import templates_in, with_values_at
+from noetl_compiler.graph.contents import with_values_at
+from noetl_temporal.machine.workload import is_read_at_start
 from noetl_temporal.run_input import RunInput
 from noetl_temporal.stored_lists import large_lists, store_list
 from noetl_temporal.value_store import ValueStore
@@ -21,11 +22,11 @@ __all__ = ["store_large_lists"]
 async def store_large_lists(run_input: RunInput, graph: Graph, values: ValueStore) -> RunInput:
     """Return the input with references in place of the large lists of its payload. Raises the driver's errors.
 
-    A run does not load stored values when it starts: if the playbook's defaults or its timeout have templates, which
-    are rendered then, the payload is left unchanged.
+    A run does not load stored values when it starts: values that a template may read then stay in the payload.
     """
-    if not values.is_available or any(templates_in((graph.workload, graph.timeout))):
+    if not values.is_available:
         return run_input
-    kept = {place: await store_list(items, values) for place, items in large_lists(run_input.payload)}
+    may_be_stored = {name: value for name, value in run_input.payload.items() if not is_read_at_start(graph, name)}
+    kept = {place: await store_list(items, values) for place, items in large_lists(may_be_stored)}
     payload = with_values_at(run_input.payload, dict.fromkeys(kept))
     return replace(run_input, payload=payload, kept={**run_input.kept, **kept})

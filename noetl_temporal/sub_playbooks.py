@@ -160,7 +160,7 @@ class SubPlaybooks:
         return playbook
 
     def _input(self, call: ToolCall, playbook: PinnedPlaybook) -> RunInput:
-        """Return the input of the child workflow, whose payload is the input of the call."""
+        """Return the input of the child workflow, whose payload and stored values are the input of the call."""
         graph = playbook.graph
         return RunInput(
             called_execution_id(self._caller.execution_id, call.key),
@@ -168,6 +168,7 @@ class SubPlaybooks:
             graph.source.version,
             graph.digest,
             payload=call.input,
+            kept=call.kept,
             queues=self._queues,
             parent_execution_id=self._caller.execution_id,
             depth=self._caller.depth + 1,

@@ -71,6 +71,7 @@ from noetl_temporal.steady_time import SteadyTimeInterceptor
 from noetl_temporal.sub_playbooks import Caller
 from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
 from noetl_temporal.ui_summary import UiSummary
+from noetl_temporal.values_at_start import with_values_of_start
 from noetl_temporal.versioning import continue_as_new_versioning
 from noetl_temporal.workflow_host import WorkflowHost
 
@@ -114,7 +115,10 @@ class PlaybookWorkflow(ControlledWorkflow):
             run_input = with_execution_id(run_input)
             _upsert([EXECUTION_ID.value_set(run_input.execution_id)])
         start = Started(now(), run_input.payload, run_input.return_step, run_input.rerun, run_input.kept)
-        self._host.feed(start if run_input.state is None else Restored(now()))
+        if run_input.state is None:
+            self._host.feed(await with_values_of_start(start, playbook.graph, run_input.limit))
+        else:
+            self._host.feed(Restored(now()))
         finish = await self._host.drive()
         if finish is None:
             state = {"machine": self._machine.snapshot(), "overview": self._overview.rows}

@@ -1,4 +1,6 @@
-"""Adds calls of playbooks to random playbooks, some with ``wait: false``, and gives their outcomes.
+"""Adds calls of playbooks to random playbooks, some with ``wait: false``; gives their outcomes, checks their input.
+
+Each passes on the list of the request, which is stored in most runs.
 
 They have random numbers of their own, so that playbooks without them do not change.
 """
@@ -9,12 +11,19 @@ import json
 import random
 from typing import Any
 
+from dev.simulate.run_trace import Finding
+from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.tool_outcomes import ToolOutcomes
+from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.machine.call import PlainOutcome, ToolCall
 
-__all__ = ["outcome_of", "with_sub_playbooks"]
+__all__ = ["check_input", "outcome_of", "with_sub_playbooks"]
 
 PROBABILITY = 0.15
+INPUT = {
+    "passed": {"rows": "{{ workload.rows }}", "count": "{{ payload.rows | length }}"},
+    "again": "{{ payload.rows }}",
+}
 PATHS = ("sim/called", "{{ 'sim/' ~ 'called' }}")
 
 
@@ -28,10 +37,19 @@ def with_sub_playbooks(text: str, seed: int) -> str:
         is_framed = "frame" in str(step.get("loop")) and "cursor" not in str(step.get("loop"))
         for task in step["tool"] if isinstance(step.get("tool"), list) and not is_framed else ():
             if task["kind"] in ("noop", "playbook") and rng.random() < 0.6:
-                task |= {"kind": "playbook", "path": rng.choice(PATHS)}
+                task |= {"kind": "playbook", "path": rng.choice(PATHS), "input": INPUT}
                 if rng.random() < 0.5:
                     task["wait"] = rng.choice((False, True, "{{ false }}"))
     return json.dumps(document, ensure_ascii=False, indent=1)
+
+
+def check_input(call: ToolCall, rows: int, values: SimulatedValues) -> None:
+    """Check that the called playbook gets the list of the request, which has this many rows. Raises Finding."""
+    stored = {place: values.load(reference) for place, reference in call.kept.items()}
+    passed: dict[str, Any] = with_values_at(call.input, stored)
+    expected = {"passed": {"rows": list(range(rows)), "count": rows}, "again": list(range(rows))}
+    if not INPUT.keys().isdisjoint(passed) and {name: passed.get(name) for name in INPUT} != expected:
+        raise Finding("a called playbook gets another list", f"{call.id}: {passed!r:.500}")
 
 
 def outcome_of(call: ToolCall, tool_outcomes: ToolOutcomes) -> tuple[PlainOutcome, bool]:

@@ -19,10 +19,12 @@ from dev.simulate.operators import Operators
 from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.simulated_values import SimulatedValues
 from dev.simulate.statements import Statement, is_statement
+from dev.simulate.sub_playbooks import check_input
 from dev.simulate.tables import Tables
 from dev.simulate.tasks import ROWS
 from dev.simulate.tool_outcomes import ToolOutcomes
 from dev.simulate.waits import Mailbox, People
+from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import ChunkInput, Finish
@@ -138,6 +140,8 @@ class World:
     def _perform(self, call: ToolCall) -> Performed:
         if call.store is not None:
             call = replace(call, store=self.store.loaded_outcome(call.store))
+        elif call.kind == PLAYBOOK:
+            check_input(call, ROWS, self.store)
         performed = perform(call, self.now, self._tool_outcomes, self.rng, self._fault_rates)
         self.run_trace.stored += performed.stored
         return performed._replace(report=self.store.offload_result(performed.report))

@@ -105,7 +105,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     result may be a reference. For the sinks of a guarded task (``is_guarded``), ``scope`` shadows the names of its own
     outcome. ``idempotency_key`` is the header that carries the key. ``names`` are those that the outcome binds for
     rules and sinks. ``secrets_key`` is the key of the references to secrets in the call, if there are any. ``lease`` is
-    that of the row that the call processes.
+    that of the row that the call processes. Stored lists in the ``input`` of a call of a playbook are null there, and
+    references in ``kept`` under their JSON pointers.
     """
 
     id: str
@@ -132,6 +133,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     is_guarded: bool = False
     secrets_key: str = ""
     lease: LeaseRenewal | None = None
+    kept: dict[str, StoredRef] = {}
 
     @property
     def execution_id(self) -> int:

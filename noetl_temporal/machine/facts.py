@@ -93,13 +93,15 @@ class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):
 class Started(msgspec.Struct, frozen=True, tag=True):
     """The run begins. For a playbook, ``payload`` is that of the request, and the result of the run is that of
     ``return_step``, if it is set and has run; a rerun continues from what was ``earlier``. Values of the payload that
-    are stored are ``kept`` by name, and null in the payload. A loop uses none of them."""
+    are stored are ``kept`` by place, and null in the payload. ``problem`` says why a value that is read at the start
+    cannot be loaded. A loop uses none of them."""
 
     at: int
     payload: dict[str, Json] = {}
     return_step: str = ""
     earlier: Earlier | None = None
     kept: dict[str, StoredRef] = {}
+    problem: str = ""
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True):

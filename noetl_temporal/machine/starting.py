@@ -46,6 +46,8 @@ class Starting(Holding):
         origin = _rerun_origin(earlier)
         request_id = emit("playbook.execution.requested", path, "playbook", "PENDING", meta={**origin})
         try:
+            if fact.problem:
+                raise templates.TemplateFailure(fact.problem)
             if earlier is None:
                 state.workload = workload_of(self.graph.workload, fact.payload, self.execution_id, fact.at)
                 state.arrivals.append((self.graph.entry, ""))

@@ -32,6 +32,7 @@ __all__ = [
     "NotLoaded",
     "ReadingFrom",
     "assemble_result",
+    "check_size",
     "combined_results",
     "load_id",
     "logged_result",
@@ -88,11 +89,7 @@ class LoadedValues(NamedTuple):
 
     def value(self, reference: StoredRef) -> Json:
         """Return the loaded value. Raises NotLoaded if it is not loaded, TemplateFailure if it cannot be."""
-        if reference.bytes > self.limit:
-            raise TemplateFailure(
-                f"a stored value of {reference.bytes:,} bytes is too large to read (limit {self.limit:,} bytes): "
-                "read it back from a sink, or pass on less of it"
-            )
+        check_size(reference, self.limit)
         loaded = self.loaded.get(load_id(reference))
         if loaded is None and self.missing:
             raise TemplateFailure(self.missing)
@@ -101,6 +98,15 @@ class LoadedValues(NamedTuple):
         if loaded.error:
             raise TemplateFailure(loaded.error)
         return loaded.value
+
+
+def check_size(reference: StoredRef, limit: int) -> None:
+    """Raise TemplateFailure if the value has more than ``limit`` bytes."""
+    if reference.bytes > limit:
+        raise TemplateFailure(
+            f"a stored value of {reference.bytes:,} bytes is too large to read (limit {limit:,} bytes): "
+            "read it back from a sink, or pass on less of it"
+        )
 
 
 _LOADED: ContextVar[LoadedValues | None] = ContextVar("loaded values", default=None)
@@ -290,7 +296,7 @@ def stored_list(read: Callable[[], Json]) -> StoredRef | None:
             reference = error.stored
         else:
             return None
-    if reference.is_one or not all(part.key and part.count for part in reference.parts):
+    if reference.is_one:
         return None
     with ReadingFrom(LoadedValues({load_id(reference): LoadedValue(_STAND_IN)}, sys.maxsize)):
         try:

@@ -6,11 +6,21 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from noetl_compiler import templates
-from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.graph.contents import key_of_token, pointer
+from noetl_compiler.graph import Graph, Json, Span, Value
+from noetl_compiler.graph.contents import key_of_token, pointer, templates_in
 from noetl_temporal.machine import json_merge
 
-__all__ = ["workload_of"]
+__all__ = ["is_read_at_start", "workload_of"]
+
+
+def is_read_at_start(graph: Graph, name: str) -> bool:
+    """Whether a template that is rendered when a run starts may read this value of the request: one in a default, or in
+    the timeout of the playbook. A stored value is not loaded then.
+    """
+    if any(templates_in(graph.timeout)):
+        return True
+    paths = {path for template in templates_in(graph.workload) for path in templates.paths(template.source)}
+    return any(path in ("workload", "payload") or f".{name}." in f".{path}." for path in paths)
 
 
 def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at: int) -> dict[str, Json]:

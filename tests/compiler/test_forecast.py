@@ -106,6 +106,15 @@ def test_limits_are_warned_of(request_: Json, sizes: Sizes, says: str) -> None:
     assert any(says in warning for warning in forecast_of(request_, sizes).warnings)
 
 
+@pytest.mark.parametrize(("row_concurrency", "is_warned_of"), [(1, True), (8, True), (16, False), (700, False)])
+def test_frames_of_one_item_are_warned_of(row_concurrency: int, is_warned_of: bool) -> None:
+    """Of 500 items in flight, as many as are allowed, 62 frames process 8 each, and 31 frames 16 each."""
+    frame = f'width }}}}", frame: {{row_concurrency: {row_concurrency}}}}}'
+    graph = compile_or_raise((HEAD + LOOP).replace('width }}"}', frame))
+    warnings = forecast(graph, {}, Sizes(items={"fetch": 40})).warnings
+    assert any("each frame has one item" in warning for warning in warnings) == is_warned_of
+
+
 def test_a_run_has_more_events_than_its_steps() -> None:
     forecast_ = forecast_of()
     assert forecast_.upper.events > sum(step.upper.events for step in forecast_.steps)

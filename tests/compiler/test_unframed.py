@@ -66,3 +66,26 @@ def test_an_iteration_over_a_cursor_may_call_playbooks() -> None:
     cursor = '{cursor: {kind: postgres, auth: a, claim: "SELECT 1"}, iterator: row, frame: {max_rows: 2}}'
     text = f"{HEAD}workflow:\n- step: start\n  loop: {cursor}\n  tool: {{kind: playbook, path: a/b}}\n"
     assert compile_text(text, "x.yaml").diagnostics == ()
+
+
+@pytest.mark.parametrize(
+    ("frame", "message", "hint"),
+    [
+        ("null", '"frame" has no value, so it has no effect', "write frame: {} for frames with the default limits"),
+        (
+            "{max_rows: 1}",
+            "each frame has one item, so the loop is no faster than without frames",
+            'raise "max_rows", or remove the frame',
+        ),
+    ],
+)
+def test_a_frame_that_makes_no_loop_faster_is_warned_of(frame: str, message: str, hint: str) -> None:
+    loop = LOOP.replace("{max_rows: 10}", frame)
+    [warning] = compile_text(f"{HEAD}workflow:\n{loop}  tool: {{kind: noop}}\n", "x.yaml").diagnostics
+    assert (warning.code, warning.message, warning.hint) == (Code.IGNORED_FIELD, message, hint)
+    assert warning.span.line == 6
+
+
+def test_a_frame_with_default_limits_is_not_warned_of() -> None:
+    result = compile_text(f"{HEAD}workflow:\n{LOOP.replace('{max_rows: 10}', '{}')}  tool: {{kind: noop}}\n", "x.yaml")
+    assert result.diagnostics == ()

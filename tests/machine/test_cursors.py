@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import AttemptRecord, ToolCall, ToolReport
@@ -135,6 +136,24 @@ def test_a_refused_acknowledgement_fails_the_iteration() -> None:
     run = run_text(drain("spec: {policy: {failure: {mode: best_effort}}}"), table.answer)
     assert stats(run) == {"total": 3, "success": 2, "failed": 1, "skipped": 0}
     assert any("acknowledgement was refused" in str(event.error) for event in run.events)
+
+
+def test_a_row_whose_lease_was_lost_is_not_done_although_its_tasks_continued() -> None:
+    """The row of an iteration with pages: the lease is lost at the second, and the policy continues after errors."""
+    table = Table(1)
+    table.lost_rows = {0}
+    rule = "{when: '{{ output.status == \"ok\" }}', then: {do: again, collect: {path: n, into: pages}}}"
+    policy = f"spec: {{policy: {{on_unmatched: continue, rules: [{rule}]}}}}"
+    text = drain().replace('n: "{{ iter.job.id }}"}', f'n: "{{{{ iter.job.id }}}}"}}, {policy}')
+
+    def answer(call: ToolCall) -> Any:
+        if call.kind == "noop" and call.page == 1:
+            return replace(ok({"n": 1}), rule=0)
+        return error("the lease has expired", "lease_lost") if call.kind == "noop" else table.answer(call)
+
+    run = run_text(text, answer)
+    assert table.settlements == [("ACK", "0", "ok")]
+    assert stats(run) == {"total": 1, "success": 0, "failed": 1, "skipped": 0}
 
 
 def test_the_lease_goes_with_each_call_of_the_row() -> None:

@@ -22,7 +22,7 @@ __all__ = ["warn_of_unsupported_parts"]
 
 
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
-    """Report NT502, once per unsupported part, and NT105 for frames that have no effect."""
+    """Report NT502, once per unsupported part, and NT105 for frames that make no loop faster."""
     for span, part in _unsupported_parts(playbook, report):
         if report.is_first(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"
@@ -30,8 +30,13 @@ def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
     reasons_without_frame = unframed_loops(playbook)
     for step in playbook.steps:
         frame = step.loop.body.frame if step.loop is not None else None
-        if frame is not None and (reason := reasons_without_frame.get(step.name.text)) is not None:
+        if frame is None:
+            continue
+        if (reason := reasons_without_frame.get(step.name.text)) is not None:
             report.warning(Code.IGNORED_FIELD, frame.span, f'"frame" has no effect here: {reason}', "remove the frame")
+        elif frame.max_rows is not None and frame.max_rows.data == 1:
+            message = "each frame has one item, so the loop is no faster than without frames"
+            report.warning(Code.IGNORED_FIELD, frame.span, message, 'raise "max_rows", or remove the frame')
 
 
 def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Span, Unsupported]]:

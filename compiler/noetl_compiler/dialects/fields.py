@@ -174,6 +174,12 @@ class Fields:
                 message = f'"{key}" has no effect in {self.description}'
                 self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, reason)
 
+    def warn_of_null(self, key: str, hint: str) -> None:
+        """Warn if a field has no value, as it then has no effect."""
+        if key in self._entries and key not in self:
+            message = f'"{key}" has no value, so it has no effect'
+            self.report.warning(Code.IGNORED_FIELD, self._entries[key][0].span, message, hint)
+
     def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken_key: str = "") -> None:
         """Report a missing field; if a key is a misspelling of it, or is ``mistaken_key``, report that key instead.
 

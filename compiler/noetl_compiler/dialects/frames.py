@@ -21,6 +21,7 @@ def read_frame(loop: Fields) -> Frame | None:
     """Read the ``frame`` of a loop over a collection; lowering adds the defaults."""
     fields = ConstructFields.nested(loop, "frame", FRAME)
     if fields is None:
+        loop.warn_of_null("frame", "write frame: {} for frames with the default limits")
         return None
     frame = Frame(
         fields.node.span,

@@ -97,6 +97,11 @@ def _loop_warnings(step: Step, loop: Loop, context: _WarningContext) -> Iterator
         yield f"{subject}: its results have {total_size:,} bytes: over 2 MB they need a Postgres for large values"
     if items > MANY_ITEMS and loop.frame is None:
         yield f"{subject}: the loop has {items:,} items, each with activities of its own: add a frame"
+    if loop.frame is not None and 1 < items <= context.counts.frame_limits[step.name].concurrent_frames:
+        yield (
+            f"{subject}: each frame has one item, as max_in_flight over row_concurrency is at least {items:,}, "
+            "the number of items: raise row_concurrency, or remove the frame"
+        )
 
 
 def _result_warnings(subject: str, size: int) -> Iterator[str]:

@@ -191,7 +191,8 @@ class CursorMachine(LoopMachine):
 
     def _action(self, run: Iteration, end: End) -> RowError | None:
         ack, release = self._cursor.ack is not None, self._cursor.release is not None
-        if kind_of(end.outcome) == LEASE_LOST or (self.state.stop is not None and self.state.stop.skips_cleanup):
+        has_lost_lease = end.status == "error" and kind_of(end.outcome) == LEASE_LOST
+        if has_lost_lease or (self.state.stop is not None and self.state.stop.skips_cleanup):
             return None
         if end.status == "cancelled" or (end.status == "error" and self._is_to_release(run)):
             return "release" if release else None

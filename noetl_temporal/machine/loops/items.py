@@ -62,7 +62,13 @@ def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
         return None
     if list(collection.templates) != [""] or lone_path(str(collection.data)) is None:
         return None
-    return stored_list(lambda: templates.render(collection, scope))
+    reference = stored_list(lambda: templates.render(collection, scope))
+    return reference if reference is not None and _has_only_lists(reference) else None
+
+
+def _has_only_lists(reference: StoredRef) -> bool:
+    """Whether each part is a slice of a stored list, which chunks can share."""
+    return all(part.key and part.count for part in reference.parts)
 
 
 def select_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, budget: Budget) -> list[Json] | None:

@@ -15,6 +15,7 @@ from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.scope import Chain, LazyNames, call_names
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks import guarded_tasks
+from noetl_temporal.machine.tasks.call_input import CallInput, render_input
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.views import OutcomeView
@@ -42,6 +43,18 @@ class PipelineNames:
             task_input |= {name: value for name, value in outer_input.items() if value is not None}
         return outer_input | task_input
 
+    def call_input(self, task: Task) -> CallInput:
+        """Return the same for the call of a playbook, in which stored lists are references."""
+        outer_input = self._call_input(task, task.given)
+        task_input = self._call_input(task, task.input, outer_input.names.deferred)
+        if self._host.names.args_over_input and task.guard is None:
+            task_input = task_input.under(outer_input.without_nulls())
+        return outer_input.under(task_input)
+
+    def _call_input(self, task: Task, value: Value, *layers: Mapping[str, Any]) -> CallInput:
+        values, kept = render_input(value, self.scope(*layers))
+        return CallInput(_names(task, values), kept)
+
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return all names that are visible now, with the given layers innermost: results of earlier tasks, by label
         and in ``results``, and the last as ``_prev``; its outcome as ``output``. The names do not change afterwards.
@@ -56,9 +69,9 @@ class PipelineNames:
         earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last, subject, outer))
         return outer.under(*layers, earlier)
 
-    def around_call(self, input_: Mapping[str, Json]) -> Mapping[str, Any]:
-        """Return what the templates of a call see; ``input_`` is its input."""
-        return self.scope({**input_, "input": input_, "args": input_})
+    def around_call(self, names: Mapping[str, Any], input_: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the templates of a call see; ``input_`` is its input, ``names`` are those of its values."""
+        return self.scope({**names, "input": input_, "args": input_})
 
     def _render(self, value: Value, *layers: Mapping[str, Any]) -> Json:
         return templates.render(value, self.scope(*layers)) if value.templates else value.data

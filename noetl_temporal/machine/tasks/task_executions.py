@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.language.tools import WAITS
-from noetl_temporal.machine.call import PlainOutcome
+from noetl_compiler.language.tools import PLAYBOOK, WAITS
+from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
-from noetl_temporal.machine.stored import with_row
+from noetl_temporal.machine.stored import with_deferred, with_row
 from noetl_temporal.machine.tasks import breaker
+from noetl_temporal.machine.tasks.call_input import CallInput
 from noetl_temporal.machine.tasks.calls import call_id, store_call, summary, tool_call
 from noetl_temporal.machine.tasks.events import emit_ended, emit_started
 from noetl_temporal.machine.tasks.failed_line import failed_at
@@ -96,9 +99,15 @@ class TaskExecutions:
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        input_ = {**self._names.input_names(plan.task), **state.task.bound} if plan.binds_names else state.task.bound
-        names = self._names.around_call(input_) if plan.reads_names else NO_NAMES
         progress = state.task
+        kept: dict[str, StoredRef] | None = None
+        if plan.task.kind == PLAYBOOK:
+            input_, kept = self._names.call_input(plan.task).under(CallInput(progress.bound, {}))
+            input_names = with_deferred(input_, kept)
+            names: Mapping[str, Any] = self._names.around_call(input_names.deferred, input_names)
+        else:
+            input_ = {**self._names.input_names(plan.task), **progress.bound} if plan.binds_names else progress.bound
+            names = self._names.around_call(input_, input_) if plan.reads_names else NO_NAMES
         rendered = RenderedTask(plan.task, names, input_, progress.config)
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
         id_ = self._call_id(plan)
@@ -107,6 +116,8 @@ class TaskExecutions:
             self._wait(task_wait(host, plan, state, rendered))
             return
         call = tool_call(host, plan, state, id_, rendered, names)
+        if kept:
+            call = replace(call, kept=kept)
         if plan.circuit is not None:
             state.answer = breaker.refusal(host, state, plan, plan.circuit, call.id, names)
             if state.answer is not None:

@@ -1,0 +1,79 @@
+"""The input of the call of a playbook, in which stored lists are references.
+
+The machine of the called playbook loads such a list where a template reads it, like a list of a request, and its loops
+take their items from the parts. So the caller does not load what it only passes on (dev/decisions/0098).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+from msgspec.structs import replace
+
+from noetl_compiler import templates
+from noetl_compiler.graph import Json, Value
+from noetl_compiler.graph.contents import key_of_token, value_at, with_values_at
+from noetl_compiler.templating.paths import lone_path
+from noetl_temporal.machine.call import StoredRef
+from noetl_temporal.machine.deferred import Names
+from noetl_temporal.machine.stored import stored_list, with_deferred
+
+__all__ = ["CallInput", "render_input"]
+
+
+class CallInput(NamedTuple):
+    """The ``values`` of an input by name; those that are stored are null there, and references in ``kept`` under their
+    JSON pointers.
+    """
+
+    values: dict[str, Json]
+    kept: dict[str, StoredRef]
+
+    @property
+    def names(self) -> Names:
+        """The values for templates, in which those that are stored are deferred."""
+        return with_deferred(self.values, self.kept)
+
+    def under(self, other: CallInput) -> CallInput:
+        """Return this input with the names of ``other`` over its own."""
+        kept = {place: reference for place, reference in self.kept.items() if _name_of(place) not in other.values}
+        return CallInput({**self.values, **other.values}, {**kept, **other.kept})
+
+    def without_nulls(self) -> CallInput:
+        """Return the names that have a value."""
+        stored_names = {_name_of(place) for place in self.kept}
+        values = {name: value for name, value in self.values.items() if value is not None or name in stored_names}
+        return CallInput(values, self.kept)
+
+
+def render_input(value: Value, scope: Mapping[str, Any]) -> tuple[Json, dict[str, StoredRef]]:
+    """Return the value with null for each template that is only the path of a stored list, and the references to these
+    lists under their JSON pointers. Raises NotLoaded, TemplateFailure.
+    """
+    kept: dict[str, StoredRef] = {}
+    for place, span in value.templates.items():
+        source = value_at(value.data, place)
+        if _is_within_mappings(value.data, place) and lone_path(str(source)) is not None:
+            template = Value(source, {"": span})
+            reference = stored_list(partial(templates.render, template, scope))
+            if reference is not None:
+                kept[place] = replace(reference, under="", beside={})
+    if not kept:
+        return templates.render(value, scope), {}
+    others = {place: span for place, span in value.templates.items() if place not in kept}
+    return templates.render(Value(with_values_at(value.data, dict.fromkeys(kept)), others), scope), kept
+
+
+def _is_within_mappings(data: Json, place: str) -> bool:
+    """Whether the value at a JSON pointer is inside mappings only, at least one."""
+    for token in place.split("/")[1:]:
+        if not isinstance(data, dict):
+            return False
+        data = cast("dict[str, Json]", data)[str(key_of_token(cast("Json", data), token))]
+    return bool(place)
+
+
+def _name_of(place: str) -> str:
+    return str(key_of_token({}, place.split("/")[1]))
