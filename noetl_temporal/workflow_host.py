@@ -33,7 +33,7 @@ from typing import Any
 
 from temporalio import workflow
 
-from noetl_temporal.machine.commands import Finish
+from noetl_temporal.machine.commands import CallTool, Finish, LoadValue, RunChunk, StartTimer, StoreValues
 from noetl_temporal.machine.facts import (
     Answered,
     CancelRequested,
@@ -48,6 +48,8 @@ from noetl_temporal.machine.facts import (
     Signalled,
     SkipRequested,
     UnpauseRequested,
+    ValueLoaded,
+    ValuesStored,
     WaitClosed,
     WaitOpened,
 )
@@ -55,6 +57,7 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.own_workflow import now
 from noetl_temporal.performer import Performer
+from noetl_temporal.steady_time import add_command
 from noetl_temporal.versioning import wants_upgrade
 
 __all__ = ["WorkflowHost"]
@@ -71,6 +74,9 @@ HARD_REQUESTS = 800
 
 _REQUESTS = (Signalled, Decided, PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
 _NOT_RESENT = (*_REQUESTS, WaitOpened, WaitClosed, Answered)
+
+_STARTS = (CallTool, Finish, LoadValue, RunChunk, StartTimer, StoreValues)
+"""What becomes a command in history."""
 
 _STEPS_TO_FACT = 4
 """Steps of the event loop between the arrival of a result and its fact: the future of the call is set, its task resumes
@@ -99,6 +105,7 @@ class WorkflowHost:
         self._request_count = 0
         self._is_cancel_fed = False
         self._is_wait_logged = False
+        self._needs_command = False
         self._soft_events = SOFT_EVENTS
         self._next_task_timer: asyncio.Task[None] | None = None
         self._is_reset = False
@@ -162,6 +169,9 @@ class WorkflowHost:
                 return self._performer.finish
             if (should_continue and self._machine.is_idle) or self._should_upgrade():
                 return None
+            if self._needs_command:
+                self._needs_command = False
+                add_command()
             self._start_next_task_timer()
             try:
                 await workflow.wait_condition(self._has_news)
@@ -218,14 +228,25 @@ class WorkflowHost:
                 return
             fact = inbox.popleft()
             if self._performer.is_sender_known(fact):
-                self.feed(fact)
+                self._feed_received(fact)
+
+    def _feed_received(self, fact: Fact) -> None:
+        """Feed a fact from history, and note if the workflow task needs a command because of it (steady_time.py).
+
+        A fact of a local activity needs none, as the activity has started with one. What is decided here must not
+        depend on the workflow task that such a fact is in, which a replay may change.
+        """
+        commands = self._machine.feed(fact)
+        if not isinstance(self._machine, LoopMachine) and not isinstance(fact, ValueLoaded | ValuesStored):
+            self._needs_command |= not any(isinstance(command, _STARTS) for command in commands)
+        self._performer.perform(commands)
 
     def _feed_cancels(self) -> None:
         if self._is_cancel_new() and self._performer.finish is None:
             self._is_cancel_fed = True
-            self.feed(CancelRequested(now(), workflow.cancellation_reason() or ""))
+            self._feed_received(CancelRequested(now(), workflow.cancellation_reason() or ""))
         while self._requests and self._performer.finish is None:
-            self.feed(CancelRequested(now(), self._requests.pop(0)))
+            self._feed_received(CancelRequested(now(), self._requests.pop(0)))
 
     def _start_next_task_timer(self) -> None:
         inbox = self._performer.inbox

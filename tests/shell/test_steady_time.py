@@ -1,4 +1,6 @@
-"""A replay makes the ids that history carries, although a workflow task ended while a local activity ran."""
+"""A replay makes the ids and commands of the history, although a workflow task had no command, or ended while a local
+activity ran.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,14 @@ from temporalio import activity
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
+from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.packed_trail import PackedTrail
+from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.trail import HEADER
 from noetl_temporal.worker import serving, workflow_worker
@@ -117,3 +121,52 @@ async def test_a_value_is_loaded_while_a_query_is_answered(servers: Addresses, m
                 while not await handle.waits():
                     await asyncio.sleep(0.05)
     assert await approved_by_another_worker(client, servers, handle) == []
+
+
+TWO_LOOPS = """\
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: short}, {step: long}]}
+  - step: short
+    loop: {in: [1], iterator: n}
+    tool: {kind: noop, message: short}
+  - step: long
+    loop: {in: [1], iterator: n}
+    tool: {kind: noop, message: long}
+"""
+
+
+async def test_a_replay_repeats_a_pause_that_another_worker_received(servers: Addresses) -> None:
+    """The short loop ends and nothing follows; then another worker receives the pause."""
+    release = asyncio.Event()
+
+    async def answer_when_released(request: Request, context: ToolContext) -> Any:
+        del context
+        if request.config.get("message") == "long":
+            await asyncio.wait_for(release.wait(), 100)
+        return 1
+
+    tools = {"noop": FakeTool("noop", answer_when_released)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    handle = await submit(client, TWO_LOOPS)
+    async with serving(client.temporal, tools, CredentialSource(environment={}), only=["noop"]):
+        async with workflow_worker(client.temporal):
+            await until_handled(handle, "child_workflow_execution_completed_event_attributes")
+        async with workflow_worker(client.temporal):
+            await handle.pause()
+        release.set()
+        async with workflow_worker(client.temporal):
+            await handle.resume()
+            assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"
+    assert (await replay(await history_of(handle), client.temporal.data_converter)).problem is None
+
+
+async def until_handled(handle: RunHandle, event_name: str) -> None:
+    """Wait until a workflow task has been completed after this event."""
+    async with asyncio.timeout(30):
+        while True:
+            names = [event.WhichOneof("attributes") for event in (await history_of(handle)).events]
+            if event_name in names:
+                handled = names[names.index(event_name) :]
+                if "workflow_task_completed_event_attributes" in handled:
+                    return
+            await asyncio.sleep(0.05)

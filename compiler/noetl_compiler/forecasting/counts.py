@@ -14,7 +14,14 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from noetl_compiler.forecasting.call_counts import count_calls, count_delays, max_attempts, repeats_itself
-from noetl_compiler.forecasting.reachability import Successors, always_run, concurrent_steps, cycles, successors_of
+from noetl_compiler.forecasting.reachability import (
+    Successors,
+    always_run,
+    concurrent_steps,
+    cycles,
+    max_concurrency,
+    successors_of,
+)
 from noetl_compiler.forecasting.static_scope import Count, count_items, known_names, try_render
 from noetl_compiler.graph import Frame, Graph, Json, Step
 from noetl_compiler.language import defaults
@@ -40,6 +47,7 @@ class StepWork(NamedTuple):
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
     ``delays`` are awaited timers, ``timeouts`` the timers of its timeout. ``reads``: how many times the workflow loads
     the step's result. ``is_shared``: its calls may share workflow tasks with others; ``is_loop_shared``: its loops may.
+    ``unfollowed``: the ends of branches that nothing follows, because other branches still run.
     """
 
     arrivals: int
@@ -52,6 +60,7 @@ class StepWork(NamedTuple):
     reads: int
     is_shared: bool = False
     is_loop_shared: bool = False
+    unfollowed: int = 0
 
 
 class FrameLimits(NamedTuple):
@@ -131,7 +140,7 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         lower[step.name] = step_counts.work("lower", delays, attempts)._replace(
             is_shared=is_shared, is_loop_shared=is_loop_shared
         )
-        upper[step.name] = step_counts.work("upper", delays, attempts)
+        upper[step.name] = _with_unfollowed(graph, step, step_counts.work("upper", delays, attempts))
         assumptions[step.name] = step_counts.assumptions()
     frame_limits = {
         loop_step.name: _frame_limits(loop_step.loop.frame, in_flight[loop_step.name], names)
@@ -139,6 +148,10 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         if loop_step.loop and loop_step.loop.frame
     }
     return Counts(names, enclosing_loops, in_flight, frame_limits, lower, upper, assumptions)
+
+
+def _with_unfollowed(graph: Graph, step: Step, work: StepWork) -> StepWork:
+    return work._replace(unfollowed=work.arrivals * (max_concurrency(graph, [step.name]) - 1))
 
 
 def _count_steps(
