@@ -67,7 +67,7 @@ async def test_a_task_cannot_access_its_supervisor(attack: str) -> None:
 
 
 async def test_the_worker_itself_is_closed_to_its_own_account() -> None:
-    """Also where there is no landlock: /proc/<worker> belongs to root, and no one traces it."""
+    """After a task, the worker is not dumpable: /proc/<worker> belongs to root, and nobody can trace it."""
     await run_attack("result = 1")
     assert ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 0
     assert unconfined("") == "got through"  # it starts processes as before

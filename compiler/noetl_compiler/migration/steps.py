@@ -1,4 +1,4 @@
-"""Steps in v10: step, desc, spec, input, loop, tool, set, next."""
+"""Steps in v10: step, desc, spec, input, loop, tool, set, on_failure, status, next."""
 
 from __future__ import annotations
 
