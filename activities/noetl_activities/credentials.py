@@ -162,6 +162,7 @@ class Credentials:
         return format_reference(entry, self._key)
 
     async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
+        """Return the value of a secret. Only with ``for_auth`` may it be in a credential that templates cannot read."""
         config: Json = await self.with_secrets(reference.config)
         entry = msgspec.structs.replace(reference, config=config)
         value = select_part(await fields_of_entry(entry, self._source, for_auth=for_auth), reference)

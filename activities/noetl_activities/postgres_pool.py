@@ -47,7 +47,7 @@ class ConnectionPool:
     """The idle connections of one event loop, by their arguments, and the slots for open ones."""
 
     def __init__(self) -> None:
-        self.keep_open_count = 0
+        self.keep_open_count = 0  # see idle_pool.py
         self._idle: dict[frozenset[tuple[str, Any]], list[_IdleConnection]] = {}
         self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 

@@ -199,7 +199,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         while self.state.phase == "running":
             if not self._lacks_value(ARRIVALS):
                 self._reader = ARRIVALS
-                if ARRIVALS in self.state.readers and self._may_start():  # until then they keep their values
+                if ARRIVALS in self.state.readers and self._may_start():  # else they keep their values
                     del self.state.readers[ARRIVALS]
                 self._proceed()
             has_ended = self.state.phase == "running" and self._begin_ready()
@@ -215,7 +215,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         index, length = 0, len(ready)
         while index < length:
             run = self._runs[ready[index]]
-            if self.state.readers and self._lacks_value(run.id):  # it is ready again once that is loaded
+            if self.state.readers and self._lacks_value(run.id):  # it is ready again once its values are loaded
                 del ready[index]
                 length -= 1
                 continue

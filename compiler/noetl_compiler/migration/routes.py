@@ -55,6 +55,7 @@ def _group(context: MigrationContext, outer: SourceMapping, group: Group) -> Map
 
 
 def _arc(context: MigrationContext, outer: SourceMapping, arc: Arc, when: Template | None = None) -> MappingNode:
+    """Return an arc. ``when``: its condition; None in a fork, which has the condition of its arcs."""
     origin = context.origins.mapping_at(arc.span, outer)
     on = None if arc.on == default_on_status(arc.when) else arc.on
     start = min(arc.span, when.span) if when else arc.span
