@@ -100,7 +100,7 @@ class Looping(Starting):
             return False
         report = join_reports(progress)
         run.loop_attempts, run.loop_retries = report.attempts, report.retries
-        run.loop_stats = step_loops.own_stats(progress, report)
+        run.loop_stats = report.stats
         self.state.loop_tallies = add_tallies(self.state.loop_tallies, report.steps)
         self.state.route_records |= {name: record for name, (_, record) in report.route_records.items()}
         end, host = self._loop_end(step, run, progress, report), self._execution.host(step, run)

@@ -222,8 +222,9 @@ class Machine(Looping):
 
     def _repeat(self, step: Step, failed: StepRun) -> None:
         run = new_run(self._execution, step)
-        if failed.loop is not None and failed.loop.claims is None:
+        if failed.loop is not None and failed.keeps_items:
             run.loop = without_success(failed.loop, step_loops.loop_id(run))
+            run.loop_stats = failed.loop_stats
         self._enter(step, run)
 
     def _add_run(self, run: StepRun) -> None:

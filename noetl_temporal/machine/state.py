@@ -254,6 +254,11 @@ class StepRun(Run, omit_defaults=True):
     before: StepRecord | None = None
     held: Held | None = None
 
+    @property
+    def keeps_items(self) -> bool:
+        """Whether a retry runs only the items that did not succeed: those of a loop over a list, if it has begun."""
+        return self.loop is not None and self.loop.claims is None
+
 
 class Settlement(msgspec.Struct, frozen=True):
     """Whether a claimed row is acknowledged or released, and how its iteration ended: ``status``, ``outcome``, ``task``

@@ -70,6 +70,42 @@ def test_a_playbook_has_its_v10_form(path: Path, golden: Golden) -> None:
     golden(path.with_suffix(".notes"), "".join(f"{line}\n" for line in notes))
 
 
+@pytest.mark.parametrize("path", unmigrated_files(), ids=lambda path: path.stem)
+def test_a_v10_playbook_that_uses_an_extension_needs_no_note_about_it(path: Path) -> None:
+    result = migrate_text(path.with_suffix(".v10.yaml").read_text(encoding="utf-8"))
+    assert [note.message for note in result.notes if "extension" in note.message or "dialect" in note.message] == []
+
+
+def test_no_defaults_are_added_to_a_v10_playbook_with_extensions() -> None:
+    text = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: pages, path: tests/pages}
+workflow:
+  - step: start
+    tool:
+      kind: http
+      url: http://127.0.0.1:1/pages
+
+      spec:
+        policy:
+          rules:
+            - when: "{{ output.data.more }}"
+              then:
+                do: again
+
+                patch: {page: 2}
+                collect: {path: items}
+            - else:
+                then: {do: continue}
+      sink: {kind: postgres, auth: pg, table: pages}
+    next: {arcs: [{step: end}]}
+  - {step: end, tool: {kind: noop}}
+"""
+    result = migrate_text(text)
+    assert (result.text, result.notes) == (text, ())
+
+
 @pytest.mark.parametrize("path", own_playbooks(), ids=lambda path: path.stem)
 def test_the_graph_survives_and_a_second_time_changes_nothing(path: Path) -> None:
     assert_survives(path.read_text(encoding="utf-8"))

@@ -18,6 +18,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.mirror.migrations import migrate
+from noetl_temporal.mirror.read import steps_of
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
 from noetl_temporal.stack.addresses import Addresses
@@ -333,6 +334,34 @@ async def logging_client(servers: Addresses, gate: Gate) -> AsyncGenerator[Noetl
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with serving(client.temporal, tools, Shell(servers.temporal).credentials):
         yield client
+
+
+async def iterations_in_log(servers: Addresses, handle: RunHandle, step: str) -> dict[str, int | None]:
+    async with asyncpg.create_pool(servers.postgres, min_size=1, max_size=1) as pool:
+        summary = next(summary for summary in await steps_of(pool, handle.execution_id) if summary.step == step)
+    return {"total": summary.iterations_total, "ended": summary.iterations_ended, "failed": summary.iterations_failed}
+
+
+@pytest.mark.parametrize("failing", [{"b"}, {"a", "b", "c"}], ids=["one item", "all items"])
+async def test_each_item_of_a_retried_loop_counts_once(servers: Addresses, shell: Shell, failing: set[str]) -> None:
+    """In the report of the run and in the event log, however often it was retried."""
+    gate = Gate()
+    gate.failing = {*failing, "after"}
+    gate.open()
+    async with logging_client(servers, gate) as client:
+        handle = await shell.submit(client, HELD)
+        following = asyncio.create_task(follow_execution(client.temporal, servers.postgres, handle.workflow_id))
+        await wait_for_suspensions(handle, lambda status: bool(status.held))
+        await handle.retry("start")
+        await wait_for_suspensions(handle, lambda status: [held.run for held in status.held] == ["start#2"])
+        gate.failing = {"after"}
+        await handle.retry("start")
+        await wait_for_suspensions(handle, lambda status: [held.step for held in status.held] == ["after"])
+        await handle.skip("after")
+        report = await asyncio.wait_for(handle.result(), 60)
+        await asyncio.wait_for(following, 30)
+    assert report.steps["start"]["iterations"] == {"total": 3, "success": 3, "failed": 0, "skipped": 0}
+    assert await iterations_in_log(servers, handle, "start") == {"total": 3, "ended": 3, "failed": 0}
 
 
 async def status_in_log(servers: Addresses, handle: RunHandle) -> str:

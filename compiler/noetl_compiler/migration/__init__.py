@@ -26,8 +26,10 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Severity
 from noetl_compiler.dialects.detect import detect
 from noetl_compiler.graph import Json
+from noetl_compiler.language.construct import Extension
 from noetl_compiler.migration.context import MigrationContext, Note
 from noetl_compiler.migration.document import emit_document
+from noetl_compiler.migration.extensions import written_extensions
 from noetl_compiler.migration.graph_diff import first_difference, without_spans
 from noetl_compiler.migration.layout import with_comments
 from noetl_compiler.migration.notes import migration_notes
@@ -79,7 +81,9 @@ def migrate_parsed(parsed: ParsedPlaybook) -> Migration:
     compilation = compile_parsed(parsed)
     if compilation.graph is None or parsed.playbook is None or not isinstance(parsed.root, MappingNode):
         return Migration(compilation)
-    context = MigrationContext(parsed.playbook, SourceLookup(parsed.root))
+    has_v10_form = detect(parsed.root, Report(parsed.source)) == "v10"
+    extensions = written_extensions(parsed.root) if has_v10_form else frozenset[Extension]()
+    context = MigrationContext(parsed.playbook, SourceLookup(parsed.root), has_v10_form, extensions)
     document = _document(context, parsed, parsed.root)
     if _is_equivalent(document, parsed.root):
         return Migration(compilation, parsed.source.text, tuple(sorted(set(context.notes))))
@@ -92,7 +96,7 @@ def migrate_parsed(parsed: ParsedPlaybook) -> Migration:
 
 def _document(context: MigrationContext, parsed: ParsedPlaybook, root: MappingNode) -> MappingNode:
     document = emit_document(context)
-    if detect(root, Report(parsed.source)) != "v10":
+    if not context.has_v10_form:
         return document
     return preserve_style(
         context,

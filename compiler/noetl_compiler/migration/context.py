@@ -22,15 +22,20 @@ class Note(msgspec.Struct, frozen=True, order=True):
 
 
 class MigrationContext(msgspec.Struct, frozen=True):
-    """The playbook that is migrated, the nodes of its text, and the notes so far."""
+    """The playbook that is migrated, the nodes of its text, whether that has the form of v10 and which extensions it
+    then uses already, and the notes so far.
+    """
 
     playbook: Playbook
     origins: SourceLookup
+    has_v10_form: bool
+    written_extensions: frozenset[Extension]
     notes: list[Note] = msgspec.field(default_factory=list[Note])
 
     def extend(self, extension: Extension, span: Span) -> None:
-        """Note an extension that is used for something that v10 cannot express."""
-        self.notes.append(Note(span, extension_note(extension, self.playbook.dialect)))
+        """Note an extension that is used for something that v10 cannot express, unless the author uses it already."""
+        if extension not in self.written_extensions:
+            self.notes.append(Note(span, extension_note(extension, self.playbook.dialect)))
 
 
 def mapping(*entries: tuple[ScalarNode, Node | None], span: Span = NO_SPAN) -> MappingNode:

@@ -80,12 +80,20 @@ def _action(context: MigrationContext, origin: SourceMapping, rule: Rule) -> Map
 
 
 def _collect(context: MigrationContext, origin: SourceMapping, collect: Collect | None) -> MappingNode | None:
+    """Return ``collect`` with all its values, but without defaults that a v10 playbook omits."""
     if collect is None:
         return None
-    entries = Entries(context, COLLECT_MAPPING, origin, origin.span)
-    entries.plain("strategy", collect.strategy, key_span=NO_SPAN)
-    entries.plain("path", collect.path, key_span=NO_SPAN)
-    entries.plain("into", collect.into, key_span=NO_SPAN)
+    entry = origin.entry("collect") if context.has_v10_form else None
+    original = SourceMapping(entry[1]) if entry and isinstance(entry[1], MappingNode) else None
+    entries, default = Entries(context, COLLECT_MAPPING, original or origin, origin.span), Collect()
+    for name, value, default_value in (
+        ("strategy", collect.strategy, default.strategy),
+        ("path", collect.path, default.path),
+        ("into", collect.into, default.into),
+    ):
+        is_left_out = original is not None and not original.entry(name) and value == default_value
+        if not is_left_out:
+            entries.plain(name, value, key_span=None if original else NO_SPAN)
     return entries.mapping()
 
 

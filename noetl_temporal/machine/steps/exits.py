@@ -58,8 +58,12 @@ def end_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str 
 
 
 def end_run_for_retry(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
-    """Record a failed run that another one repeats: it follows no route."""
-    _record(execution, step, run, end, kind, "failed")
+    """Record a failed run that another one repeats: it follows no route. The items that the other one keeps or runs
+    again are counted by it.
+    """
+    record = _record(execution, step, run, end, kind, "failed")
+    if run.before is not None and run.keeps_items:
+        record.iterations = run.before.iterations
     del execution.state.runs[run.id]
     _emit_end(execution, step, run, end, "failed")
 

@@ -46,7 +46,6 @@ __all__ = [
     "loop_id",
     "moved_slot",
     "open_loop",
-    "own_stats",
     "record_slot",
 ]
 
@@ -291,12 +290,6 @@ def _task_description(task: Task) -> dict[str, Json]:
     policy = task.policy
     clause = None if policy is None else policy.clause
     return {"name": task.label, "tool": task.kind, **({} if clause is None else {"retry": clause})}
-
-
-def own_stats(progress: LoopProgress, report: ChunkReport) -> dict[str, int]:
-    """Return the counts of the items that this run of the loop ran."""
-    reused_counts = {"total": progress.reused_items, "success": progress.reused_items}
-    return {name: count - reused_counts.get(name, 0) for name, count in report.stats.items()}
 
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:

@@ -358,9 +358,10 @@ ORDER BY h.event_time DESC, c.run_id DESC LIMIT 1
 -- name: steps
 -- A summary of each step, without what resets superseded. Its status is PAUSED while a step run is held, else STARTED while
 -- one runs, else that of the last; times and counts are of all step runs. A call without an ended attempt counts as one
--- attempt. All aggregates work without collecting rows, so that a million rows are counted without sorting.
+-- attempt. Each item of a loop that was retried counts once, as its last run ended; the rows of a cursor, whose number is
+-- unknown, count each time. All aggregates work without collecting rows, so that a million rows are counted without sorting.
 WITH current_event AS NOT MATERIALIZED (
-    SELECT coalesce(meta->>'step', node_name) AS step, event_id, event_type, node_type, meta, created_at, duration
+    SELECT coalesce(meta->>'step', node_name) AS step, event_id, parent_event_id, event_type, node_type, meta, created_at, duration
     FROM noetl.event e
     WHERE execution_id = $1 AND (node_type IN ('step', 'loop', 'iteration') OR meta ? 'step')
       AND NOT EXISTS (
@@ -372,6 +373,10 @@ WITH current_event AS NOT MATERIALIZED (
     GROUP BY step, meta->>'loop_id', meta->>'task_run_id'
 ), calls AS (
     SELECT step, sum(ended + has_started::int - (ended > 0)::int)::bigint AS attempts FROM call GROUP BY step
+), retried_loop AS (
+    SELECT l.meta->>'loop_id' FROM current_event l JOIN current_event r USING (parent_event_id)
+    WHERE l.event_type = 'loop.started' AND l.meta->'iterator' ? 'collection_size'
+      AND r.event_type = 'step.released' AND r.meta->>'action' = 'retry'
 ), summary AS (
     SELECT step,
            min(created_at) AS started_at,
@@ -391,11 +396,14 @@ WITH current_event AS NOT MATERIALIZED (
            bool_or(event_type = 'step.reused') AND NOT bool_or(event_type = 'step.started') AS reused,
            count(*) FILTER (WHERE event_type = 'task.attempt.failed' AND (meta #>> '{retry,will_retry}')::boolean) AS retries,
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
-           sum(coalesce(meta #>> '{iterator,chunks}', meta #>> '{iterator,collection_size}')::int
-               - coalesce((meta->>'kept')::int, 0))
-               FILTER (WHERE event_type = 'loop.started') AS iterations_total,
-           count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')) AS iterations_ended,
-           count(*) FILTER (WHERE event_type = 'loop.iteration.failed') AS iterations_failed
+           sum(coalesce(meta #>> '{iterator,chunks}', meta #>> '{iterator,collection_size}')::int)
+               FILTER (WHERE event_type = 'loop.started' AND meta->>'loop_id' NOT IN (TABLE retried_loop)) AS iterations_total,
+           coalesce(sum((meta->>'kept')::int)
+               FILTER (WHERE event_type = 'loop.started' AND meta->>'loop_id' NOT IN (TABLE retried_loop)), 0)
+               + count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')
+                                  AND meta->>'loop_id' NOT IN (TABLE retried_loop)) AS iterations_ended,
+           count(*) FILTER (WHERE event_type = 'loop.iteration.failed'
+                            AND meta->>'loop_id' NOT IN (TABLE retried_loop)) AS iterations_failed
     FROM current_event
     GROUP BY step
     HAVING count(*) FILTER (WHERE event_type ~ '^step\.') > 0 AND NOT bool_or(meta ? 'synthetic')

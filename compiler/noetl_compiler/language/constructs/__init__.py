@@ -48,6 +48,7 @@ _CANONICAL: Mapping[str, str] = MappingProxyType(
         "workbook": "workbook_task",
         "next": "arcs",
         "arc": "target",
+        "route": "target",
         "sinks": "sink",
         "collect": "collect_mapping",
         "otherwise": "otherwise_then",
