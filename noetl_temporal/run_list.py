@@ -127,7 +127,7 @@ async def runs_in_temporal(client: Client, run_filter: RunFilter) -> list[Listed
 async def latest_run(client: Client) -> str | None:
     """Return the workflow id of the latest run in Temporal that no other has called; None without any. Raises RPCError.
 
-    Temporal lists open workflows first, so the first one may not be the latest: ask for a later one until there is none.
+    Temporal lists open workflows first, so the first may not be the latest: ask for a later one until there is none.
     """
     latest_id, latest_workflow_id = 0, None
     while True:
