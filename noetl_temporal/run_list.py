@@ -14,10 +14,10 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import sql
 from noetl_temporal.naming import RunStatus
 from noetl_temporal.paused_workflows import is_paused
-from noetl_temporal.search_attributes import PATH, PAUSED, SCHEDULE, STATUS, VERSION
+from noetl_temporal.search_attributes import EXECUTION_ID, PATH, PAUSED, SCHEDULE, STATUS, VERSION
 from noetl_temporal.visibility import OPEN, PLAYBOOKS, execution_ids, literal
 
-__all__ = ["ListedRun", "RunFilter", "runs_in_log", "runs_in_temporal"]
+__all__ = ["ListedRun", "RunFilter", "latest_run", "runs_in_log", "runs_in_temporal"]
 
 _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
     "running": (WorkflowExecutionStatus.RUNNING, "Running"),
@@ -122,6 +122,21 @@ async def runs_in_temporal(client: Client, run_filter: RunFilter) -> list[Listed
             break
     runs = [_run_in_temporal(id_, execution) for id_, execution in await execution_ids(client, latest.values())]
     return sorted((run for run in runs if run), key=lambda run: (run.started, run.execution_id), reverse=True)
+
+
+async def latest_run(client: Client) -> str | None:
+    """Return the workflow id of the latest run in Temporal that no other has called; None without any. Raises RPCError.
+
+    Temporal lists open workflows first, so the first may not be the latest: ask for a later one until there is none.
+    """
+    latest_id, latest_workflow_id = 0, None
+    while True:
+        query = f"{PLAYBOOKS} AND ParentWorkflowId IS NULL AND {EXECUTION_ID.name} > {latest_id}"
+        later = await execution_ids(client, [workflow async for workflow in client.list_workflows(query, limit=1)])
+        if not later:
+            return latest_workflow_id
+        [(latest_id, workflow)] = later
+        latest_workflow_id = workflow.id
 
 
 def _query(run_filter: RunFilter) -> str:

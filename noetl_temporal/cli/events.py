@@ -56,9 +56,9 @@ async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> No
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
-    execution, is_empty = await execution_of(run), True
+    execution, is_empty = await execution_of(run) or await latest_in_temporal(), True
     table: EventTable | None = None
-    async with aclosing(logged_events(dsn, execution or await latest_in_temporal(), last)) as pages:
+    async with aclosing(logged_events(dsn, execution, last)) as pages:
         async for page in pages:
             if as_json:
                 print_json(page)

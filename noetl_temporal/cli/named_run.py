@@ -54,19 +54,19 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
     """
     from temporalio.service import RPCError
 
-    from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+    from noetl_temporal.run_list import latest_run
     from noetl_temporal.runs import UnknownRunError
     from noetl_temporal.temporal_errors import rpc_error
 
     if execution_id is not None:
         return await runs.find(execution_id)
     try:
-        query = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ParentWorkflowId IS NULL"
-        async for workflow in runs.temporal.list_workflows(query, limit=1):
-            return await runs.handle(workflow.id)
+        workflow_id = await latest_run(runs.temporal)
     except RPCError as error:
         raise rpc_error(error, runs.temporal.namespace) or error from error
-    raise UnknownRunError("nothing has run here yet")
+    if workflow_id is None:
+        raise UnknownRunError("nothing has run here yet")
+    return await runs.handle(workflow_id)
 
 
 def unknown_run(execution_id: int) -> NoSuchRunError:

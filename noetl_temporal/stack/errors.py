@@ -44,15 +44,20 @@ class WrongArgumentError(StackError):
 
 
 class CrashedError(StackError):
-    """A server has ended unexpectedly. ``summary`` names the server and its exit status, ``log`` has its last lines."""
+    """A server has ended unexpectedly. ``summary`` names the server and its exit status, ``log`` has its last lines.
 
-    def __init__(self, summary: str, log: str) -> None:
+    ``was_killed``: by SIGKILL, so its log cannot have the cause.
+    """
+
+    def __init__(self, summary: str, log: str, *, was_killed: bool = False) -> None:
         super().__init__(f"{summary}:\n{log}")
-        self.summary, self.log = summary, log
+        self.summary, self.log, self._was_killed = summary, log, was_killed
 
     @property
     def line(self) -> str:
-        """The error in one line: the summary and the line of the log that names the cause."""
+        """The error in one line: the summary and, unless it was killed, the line of the log that names the cause."""
+        if self._was_killed:
+            return self.summary
         lines = self.log.splitlines()
         cause = next((line for line in lines if _CAUSE.fullmatch(line)), lines[-1])
         return f"{self.summary}: {cause.strip()[:MAX_LINE]}"

@@ -69,7 +69,9 @@ class Server(NamedTuple):
 
     def crash_error(self, description: str) -> CrashedError:
         """Return the error of an ended server, with the exit status and the end of the log."""
-        return CrashedError(f"{self.name} {description} ({_exit_text(self.process.returncode)})", _tail(self.log))
+        status = self.process.returncode
+        summary = f"{self.name} {description} ({_exit_text(status)})"
+        return CrashedError(summary, _tail(self.log), was_killed=status == -signal.SIGKILL)
 
     def ask_to_stop(self) -> None:
         """Send SIGINT."""

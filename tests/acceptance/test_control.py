@@ -157,6 +157,19 @@ def test_runs_are_listed(site: Site, playbook: str, path: str) -> None:
     assert (wrong.returncode, "'yesterday' is neither an age, such as 2h or 3d" in wrong.stderr) == (2, True)
 
 
+def test_without_an_id_the_latest_run_is_shown_also_while_an_earlier_one_is_open(site: Site, playbook: str) -> None:
+    open_run = submit(site, playbook, "--set", "seconds=60")["execution_id"]
+    latest = submit(site, playbook)["execution_id"]
+    assert site.noetl("wait", latest).returncode == 0
+    [listed] = lines_of(site.noetl("list", "--limit", "1", "--json").stdout)
+    assert listed["execution_id"] == latest
+    assert json.loads(site.noetl("status", "--json").stdout)["execution_id"] == latest
+    for command in ("events", "logs"):
+        rows = lines_of(site.noetl(command, "--json").stdout)
+        assert {row["execution_id"] for row in rows} == {latest}, command
+    assert site.noetl("cancel", open_run).returncode == 0
+
+
 def test_logs_are_shown_while_the_run_continues(site: Site, playbook: str) -> None:
     execution = submit(site, playbook, "--set", "seconds=8")["execution_id"]
     assert wait_until(lambda: bool(site.noetl("logs", execution).stdout), 30)

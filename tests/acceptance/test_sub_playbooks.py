@@ -98,6 +98,9 @@ def test_status_shows_what_a_called_playbook_asks_of_people(site: Site) -> None:
     child = json.loads(site.noetl("status", run, "--json").stdout)["called"][0]["execution_id"]
     answer = f"noetl approve {child} start"
     assert f"tests/asks: start waits for an approval: {answer}, or noetl reject" in site.noetl("status", run).stdout
+    for command in (["approve", run, "start"], ["reject", run], ["approve", run, "asks"]):
+        refused = site.noetl(*command)
+        assert (refused.returncode, answer in refused.stderr) == (1, True), refused.stderr
     assert site.noetl(*answer.split()[1:], "--as", "ann", "--reason", "fine").returncode == 0
     wait_until(lambda: bool(describe_kind("suspensions")))
     assert (describe_kind("suspensions")["name"], describe_kind("waits")) == ("tests/asks: fails", {})
