@@ -36,7 +36,7 @@ LONGEST_DELAY = 5.0
 """Seconds between attempts."""
 
 METADATA_BYTES = 1_000
-"""More bytes than a payload has beside its data."""
+"""An upper bound of the size of a payload's metadata."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -80,9 +80,9 @@ class ValueStore:
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
     async def read(self, unread: UnreadValue, kind: type[T]) -> T:
-        """Return a value that could not be read before.
+        """Return a value that was left unread when its payload was decoded.
 
-        Raises LookupError when it is gone or refused (signing.py), the driver's errors.
+        Raises LookupError if it is gone or its signature is refused (signed_converter.py), the driver's errors.
         """
         claim = StorageDriverClaim({"key": unread.key})
         payloads = await self._required_driver().retrieve(StorageDriverRetrieveContext(), [claim])
@@ -94,11 +94,11 @@ class ValueStore:
         return cast("T", value)
 
     async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:
-        """Store bytes. Returns the key to ``get`` them. Raises the driver's errors."""
+        """Store bytes. Returns the key to ``get`` them. Raises LookupError without a store, the driver's errors."""
         return (await self.put_all([data], encoding))[0]
 
     async def put_all(self, values: Sequence[bytes], encoding: bytes = b"json/plain") -> list[str]:
-        """Store each of the values. Returns their keys. Raises the driver's errors."""
+        """Store each of the values. Returns their keys. Raises LookupError without a store, the driver's errors."""
         payloads = [Payload(metadata={"encoding": encoding}, data=data) for data in values]
         codec = codec_of_stored(self.converter)
         if codec is not None:
@@ -141,9 +141,10 @@ class ValueStore:
 
 
 async def retry_until_done(failure: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Retry ``work`` until the payload store is available; ``failure`` describes it in the log.
+    """Retry ``work`` until it succeeds; ``failure`` describes it in the log.
 
-    Raises LookupError for what is gone.
+    Only LookupError is raised, for what is gone. Any other error is retried until a worker of a fixed build takes over:
+    if the activity failed, Temporal would repeat the tool.
     """
     delay = FIRST_DELAY
     while True:

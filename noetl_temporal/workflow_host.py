@@ -176,7 +176,7 @@ class WorkflowHost:
             self._feed_inbox()
             self._on_turn()
             self._performer.start()
-            if self._machine.waits_for_people:
+            if self._machine.is_waiting:
                 self._performer.record_events()
             if self._performer.finish is not None:
                 return self._performer.finish

@@ -47,7 +47,10 @@ class CredentialSource:
         self._cached: tuple[float, Mapping[str, Credential]] | None = None
 
     def find(self, name: str, *, for_tools: bool = True) -> Credential:
-        """Return the credential with this name. ``for_tools``: its type must be known. Raises CredentialError."""
+        """Return the credential with this name. Raises CredentialError.
+
+        ``for_tools``: refuse one of the file whose type no tool uses, as other programs may share the file.
+        """
         credential = self._from_file().get(name)
         if credential is not None:
             error_text = foreign_type_error(credential) if for_tools else None
@@ -89,8 +92,11 @@ def _from_json(variable: str, text: str) -> Credential:
     try:
         fields = json.loads(text)
     except ValueError as error:
-        position = f"line {error.lineno}, column {error.colno}" if isinstance(error, json.JSONDecodeError) else "it"
-        raise CredentialError(f'{variable} is not JSON ({position}): write {{"type": "postgres", ...}}') from None
+        if isinstance(error, json.JSONDecodeError):
+            reason = f"line {error.lineno}, column {error.colno}"
+        else:
+            reason = "a number has too many digits"
+        raise CredentialError(f'{variable} is not JSON ({reason}): write {{"type": "postgres", ...}}') from None
     if not isinstance(fields, dict):
         raise CredentialError(f"{variable} is not a JSON object")
     return credential_fields(cast("Fields", fields))
@@ -140,21 +146,23 @@ class Credentials:
         return credential
 
     async def with_secrets(self, value: Json, kind: str = "") -> Json:
-        """Return the value with references replaced by their secrets. ``kind``: see replace_references.
+        """Return the value with references replaced by their secrets.
 
+        ``kind``: if the value is the config of a tool, that of the tool: see replace_references.
         Raises CredentialError, SecretError.
         """
         return await replace_references(value, self._key, self._value, kind) if self._key else value
 
     async def reference(self, name: str, kind: str, config: dict[str, Json]) -> str:
-        """Return a reference to an existing secret. Raises CredentialError, SecretError."""
+        """Return a reference to an existing secret. Raises ConfigError, CredentialError, SecretError."""
         if not self._key:
             raise ConfigError("this call may not refer to secrets")
         entry = SecretReference(name, kind, config, ("value",))
-        select_part(await fields_of_entry(entry, self._source), entry)
+        select_part(await fields_of_entry(entry, self._source), entry)  # raises if the secret does not exist
         return format_reference(entry, self._key)
 
     async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
+        """Return the value of a secret. Only with ``for_auth`` may it be in a credential that templates cannot read."""
         config: Json = await self.with_secrets(reference.config)
         entry = msgspec.structs.replace(reference, config=config)
         value = select_part(await fields_of_entry(entry, self._source, for_auth=for_auth), reference)
@@ -165,12 +173,12 @@ class Credentials:
         """Return the secret for a text that is a single reference; None for other texts."""
         if not self._key:
             return None
-        reference = next(references_in(text, self._key), None)
-        if reference is None or (reference.start, reference.end) != (0, len(text)):
+        match = next(references_in(text, self._key), None)
+        if match is None or (match.start, match.end) != (0, len(text)):
             return None
-        value = await self._value(reference.reference, for_auth=True)
+        value = await self._value(match.reference, for_auth=True)
         if not isinstance(value, dict):
-            label = reference.reference.label
+            label = match.reference.label
             raise CredentialError(f'auth is the single value "{label}": write auth: {{type: bearer, token: ...}}')
         return cast("Fields", value)
 

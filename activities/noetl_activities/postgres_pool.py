@@ -47,7 +47,7 @@ class ConnectionPool:
     """The idle connections of one event loop, by their arguments, and the slots for open ones."""
 
     def __init__(self) -> None:
-        self.keep_open_count = 0
+        self.keep_open_count = 0  # see idle_pool.py
         self._idle: dict[frozenset[tuple[str, Any]], list[_IdleConnection]] = {}
         self._slots: WeakValueDictionary[frozenset[tuple[str, Any]], asyncio.Semaphore] = WeakValueDictionary()
 
@@ -83,11 +83,11 @@ class ConnectionPool:
     async def close_older(self, seconds: float) -> None:
         """Close connections that have been idle for at least ``seconds``."""
         for arguments, idle in list(self._idle.items()):
-            old = [connection for connection in idle if _now() - connection.since >= seconds]
-            idle[:] = [connection for connection in idle if connection not in old]
+            old = [entry for entry in idle if _now() - entry.since >= seconds]
+            idle[:] = [entry for entry in idle if entry not in old]
             if not idle:
                 del self._idle[arguments]
-            await asyncio.gather(*(close_quietly(connection.connection) for connection in old), return_exceptions=True)
+            await asyncio.gather(*(close_quietly(entry.connection) for entry in old), return_exceptions=True)
 
 
 @asynccontextmanager
@@ -113,6 +113,7 @@ async def close_quietly(connection: Connection) -> None:
 
 
 async def _is_alive(connection: Connection) -> bool:
+    """Test a connection, and close it if it does not respond."""
     return await _execute(connection, "select")
 
 
@@ -124,8 +125,10 @@ async def _reset(connection: Connection) -> bool:
 
 
 async def _execute(connection: Connection, statement: str) -> bool:
-    """Execute a statement. Returns False if that failed; the connection is then closed."""
+    """Execute a statement and forget the types that the connection has cached: they may have changed.
 
+    Returns False if that failed; the connection is then closed.
+    """
     if connection.is_closed():
         return False
     try:

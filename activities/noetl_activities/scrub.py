@@ -42,8 +42,9 @@ def scrub(value: Any, secrets: Collection[str]) -> Any:
 
 
 def truncate(text: str, limit: int, secrets: Collection[str]) -> str:
-    """Return the first ``limit`` characters of the text with secrets replaced by ``***``, also one that crosses the
-    limit. A text that is already truncated must have TRUNCATION_MARGIN more characters than the limit.
+    """Return the first ``limit`` characters of the text with secrets replaced by ``***``. A secret that crosses the
+    limit becomes a whole ``***``. A text that is already truncated must have TRUNCATION_MARGIN more characters than the
+    limit.
     """
     if not secrets:
         return text[:limit]
@@ -58,7 +59,7 @@ def _may_contain(value: Any, pattern: SecretPattern) -> bool:
         text = msgspec.json.encode(value).decode()
     except (TypeError, ValueError, OverflowError, RecursionError):
         return True
-    return bool(_spans(text, pattern, MAX_LEVELS + 1))
+    return bool(_spans(text, pattern, MAX_LEVELS + 1))  # encoding as JSON adds a level
 
 
 def _mask_copy(value: Any, pattern: SecretPattern) -> Any:
@@ -104,8 +105,6 @@ def _mask_text(text: str, pattern: SecretPattern, limit: int | None = None) -> s
         if start >= end:
             pieces += (text[end:start], MASK)
         end = max(end, stop)
-    if not pieces and not end:
-        return text[:limit]
     return "".join((*pieces, text[end:limit]))
 
 

@@ -34,15 +34,18 @@ class EventLog:
         async with self._lock:
             try:
                 yield await self._connect()
-            except (ValueError, *DATABASE_ERRORS) as error:
+            except DATABASE_ERRORS as error:
                 self._drop()
                 raise postgres_error(error, self._dsn) from error
 
     async def _connect(self) -> asyncpg.Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._dsn, timeout=TIMEOUT_SECONDS, command_timeout=TIMEOUT_SECONDS
-            )
+            try:
+                self._connection = await asyncpg.connect(
+                    self._dsn, timeout=TIMEOUT_SECONDS, command_timeout=TIMEOUT_SECONDS
+                )
+            except ValueError as error:
+                raise postgres_error(error, self._dsn) from error
         return self._connection
 
     def _drop(self) -> None:

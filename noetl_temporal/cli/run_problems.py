@@ -92,7 +92,7 @@ class _Queue(NamedTuple):
 
 
 async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
-    """Return the current problems of a run, incidents first. Raises RPCError."""
+    """Return the current problems of a run that Temporal knows of, incidents first. Raises RPCError."""
     incidents: list[RunProblem] = []
     waiting: dict[_Queue, datetime] = {}
     pauses: list[RunProblem] = []
@@ -251,7 +251,10 @@ async def _last_events(client: Client, execution: WorkflowExecution) -> Iterable
 
 
 def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
-    """Return the latest workflow task that failed since the last success; None if none did. Timeouts do not count."""
+    """Return the latest workflow task that failed since the last success; None if none did. Timeouts do not count.
+
+    ``events``: the newest first.
+    """
     for event in events:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return None

@@ -22,7 +22,7 @@ __all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
 BAR_WIDTH = 20
 
 _CHANGING_PART = re.compile(r", attempt | \([\d,]+ more\)$")
-"""What precedes the parts of a warning that may change: its number of attempts, and the number of other warnings."""
+"""Where the changing end of a warning begins: its number of attempts, or the number of other warnings."""
 
 MARKS = {
     "completed": ("✓", "green"),

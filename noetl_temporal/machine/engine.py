@@ -71,7 +71,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     @property
     def is_idle(self) -> bool:
-        """No call and no chunk is in flight; timers may be."""
+        """Whether no call, chunk, store or load is in flight. Timers may run."""
         return not self.state.pending
 
     @property
@@ -82,8 +82,8 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return not self.is_idle and all(entry.kind in ("store", "load") or id_ in completed for id_, entry in pending)
 
     @property
-    def waits_for_people(self) -> bool:
-        """Whether the run waits for someone outside, who should be notified now."""
+    def is_waiting(self) -> bool:
+        """Whether the run is paused or has open waits, so that its events should be recorded now."""
         return bool(self.state.waits) or self.is_paused
 
     @property
@@ -94,7 +94,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     @property
     def has_work(self) -> bool:
         """Whether the budget has deferred work: feed Continued in the next workflow task."""
-        if not self._is_waiting_for_budget():
+        if not self._has_ready_work():
             return False
         is_stopping = self.state.stop is not None and not self.is_paused
         return is_stopping or self._can_begin(ignoring_budget=True)
@@ -199,7 +199,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         while self.state.phase == "running":
             if not self._lacks_value(ARRIVALS):
                 self._reader = ARRIVALS
-                if ARRIVALS in self.state.readers and self._may_start():  # until then they keep their values
+                if ARRIVALS in self.state.readers and self._may_start():  # else they keep their values
                     del self.state.readers[ARRIVALS]
                 self._proceed()
             has_ended = self.state.phase == "running" and self._begin_ready()
@@ -215,7 +215,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         index, length = 0, len(ready)
         while index < length:
             run = self._runs[ready[index]]
-            if self.state.readers and self._lacks_value(run.id):  # it is ready again once that is loaded
+            if self.state.readers and self._lacks_value(run.id):  # it is ready again once its values are loaded
                 del ready[index]
                 length -= 1
                 continue
@@ -256,7 +256,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
             return False
         return len(state.pending) < state.sizes.max_in_flight()
 
-    def _is_waiting_for_budget(self) -> bool:
+    def _has_ready_work(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"
 
     def _request_again(self, owner: str) -> None:
@@ -330,7 +330,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return self
 
     def _runs_with_holds(self) -> set[str]:
-        """Return the runs that are held, or inside of which a step is held: their timeouts are suspended."""
+        """Return the runs inside of which a step is held: their timeouts are suspended."""
         run_ids = set[str]()
         if any(wait.kind == "held" for wait in self.state.waits.values()):
             for id_, machine in self._inside():
@@ -390,6 +390,10 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """A held run has timed out."""
         raise ProtocolError(f"{run.id} cannot be held")
 
+    def _return_items(self) -> None:
+        """Begin no further items; the remaining ones go to the next chunk."""
+        raise ProtocolError("this machine has no items to return")
+
     # ---- loops, which only a playbook's machine has; a loop's own has none ------------------------------------------
 
     def _begin_loop(self, run: R) -> bool:
@@ -403,7 +407,3 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _chunk_finished(self, run: R, fact: ChunkFinished, *, cancelled_here: bool) -> None:
         """A chunk of the run's loop ended; ``cancelled_here``: this machine cancelled it."""
         raise ProtocolError(f"{run.id} has no loop, {fact.chunk_id} ended {cancelled_here=}")
-
-    def _return_items(self) -> None:
-        """Begin no further items; the remaining ones go to the next chunk."""
-        raise ProtocolError("this machine has no items to return")

@@ -58,11 +58,6 @@ class Holding(Answering):
         """Whether the run is paused, or a step of it is held: its status is ``paused``."""
         return self.is_paused or any(wait.kind == "held" for wait in self.state.waits.values())
 
-    @property
-    def waits_for_people(self) -> bool:
-        """Whether the run waits for a person, also to retry or skip a held step."""
-        return super().waits_for_people or self.is_suspended
-
     def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
         path, parent = self.graph.source.path, self.state.playbook_id
         self._journal.emit(type_, path, "playbook", status, parent=parent, by=by or None, reason=reason or None)

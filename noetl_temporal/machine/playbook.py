@@ -136,7 +136,7 @@ class Machine(Looping):
             return False
         return self.state.stop is not None or not (self.state.is_idling or self.budget.is_spent())
 
-    def _is_waiting_for_budget(self) -> bool:
+    def _has_ready_work(self) -> bool:
         may_arrive = bool(self.state.arrivals) and not self._lacks_value(ARRIVALS)
         return self.state.phase == "running" and (bool(self.state.ready) or may_arrive)
 

@@ -43,7 +43,7 @@ def payload_keys(event: ReadEvent) -> set[str]:
 
 
 def keys_in(message: Message) -> frozenset[str]:
-    """Return the keys in JSON. If a user's value merely looks like a key, at worst a payload is kept too long."""
+    """Return the keys in the values of a message. What only looks like a key keeps a payload too long, at worst."""
     return keys_in_json(message.SerializeToString())
 
 
@@ -56,12 +56,8 @@ def references(message: Message) -> set[str]:
     """Return the keys of the references to external storage anywhere in a message."""
     if REFERENCE not in message.SerializeToString():  # most have none, and the search takes ten times as long
         return set()
-    references = (value(payload) for payload in parts_of(message, Payload))
-    return {
-        reference.claim["key"]
-        for reference in references
-        if isinstance(reference, Reference) and "key" in reference.claim
-    }
+    values = (value(payload) for payload in parts_of(message, Payload))
+    return {item.claim["key"] for item in values if isinstance(item, Reference) and "key" in item.claim}
 
 
 async def store_owner(connection: Connection, execution_id: int, events: Iterable[ReadEvent]) -> None:

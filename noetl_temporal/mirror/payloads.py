@@ -62,8 +62,8 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 def value(payload: Payload) -> Json:
-    """Return the JSON of a payload, as Postgres can store it; a packed trail as its PackedTrail; a value in external
-    storage as a Reference; None for anything else, and for JSON that is nested too deeply.
+    """Return the JSON of a payload, as Postgres can store it; a packed trail as the mapping of its fields; a value in
+    external storage as a Reference; None for anything else, and for JSON that is nested too deeply.
     """
     if payload.metadata.get("messageType") == REFERENCE:
         content = msgspec.json.decode(payload.data)

@@ -32,16 +32,21 @@ __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call, ``scheduled`` in milliseconds since the epoch. ``report`` is None if no worker reported."""
+    """A call; its times are in milliseconds since the epoch.
+
+    ``report`` is None if no worker reported. ``closed`` is when Temporal closed the call; None if it is not known.
+    """
 
     call: ToolCall
     report: ToolReport | None
     scheduled: int
+    closed: int | None = None
 
     def runs_at(self, at: int) -> bool:
         """Whether the call was in progress at this time, in milliseconds since the epoch."""
-        ended = self.report.attempts[-1].ended if self.report and self.report.attempts else None
-        return self.scheduled <= at and ended is not None and at <= ended
+        reported_end = self.report.attempts[-1].ended if self.report and self.report.attempts else None
+        ended = self.closed if reported_end is None else reported_end
+        return self.scheduled <= at and (ended is None or at <= ended)
 
 
 @dataclass
@@ -133,12 +138,13 @@ async def _calls(
     history: WorkflowHistory, converter: DataConverter, values: ValueStore
 ) -> AsyncIterator[tuple[int, RecordedCall]]:
     """Yield the calls of one workflow, each with the time at which it was scheduled, in milliseconds."""
-    ends = dict(map(_completion, filter(_is_end, history.events)))
+    closing_events = {id_: event for event in history.events if (id_ := _scheduled_id_of_closed(event))}
     for event in history.events:
         attributes = event.activity_task_scheduled_event_attributes
-        name, result = attributes.activity_type.name, ends.get(event.event_id)
+        name, closing_event = attributes.activity_type.name, closing_events.get(event.event_id)
         if not name:
             continue
+        result = closing_event.activity_task_completed_event_attributes.result.payloads if closing_event else None
         if name == FRAME_ACTIVITY:
             end = await _decode(converter, result, FrameEnd)
             async for timed in _calls_of_frame(end.segments if end else None, values):
@@ -147,17 +153,19 @@ async def _calls(
         call = await _decode(converter, attributes.input.payloads, ToolCall)
         if call is not None and name == activity_type(call.kind):
             report = await _decode(converter, result, ToolReport)
-            at = event.event_time.ToMilliseconds()
-            yield at, RecordedCall(call, await _with_result(report, values), at)
+            scheduled = event.event_time.ToMilliseconds()
+            closed = closing_event.event_time.ToMilliseconds() if closing_event else None
+            yield scheduled, RecordedCall(call, await _with_result(report, values), scheduled, closed)
 
 
-def _is_end(event: HistoryEvent) -> bool:
-    return bool(event.activity_task_completed_event_attributes.scheduled_event_id)
-
-
-def _completion(event: HistoryEvent) -> tuple[int, Sequence[Payload]]:
-    attributes = event.activity_task_completed_event_attributes
-    return attributes.scheduled_event_id, attributes.result.payloads
+def _scheduled_id_of_closed(event: HistoryEvent) -> int:
+    """Return the id of the event that scheduled the activity which this event closes; 0 for other events."""
+    return (
+        event.activity_task_completed_event_attributes.scheduled_event_id
+        or event.activity_task_failed_event_attributes.scheduled_event_id
+        or event.activity_task_timed_out_event_attributes.scheduled_event_id
+        or event.activity_task_canceled_event_attributes.scheduled_event_id
+    )
 
 
 async def _decode(converter: DataConverter, payloads: Sequence[Payload] | None, kind: type[Any]) -> Any:

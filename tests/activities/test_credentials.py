@@ -245,11 +245,17 @@ async def test_a_credential_that_is_too_large_is_refused(fields: dict[str, str])
 
 
 @pytest.mark.parametrize(
-    ("text", "place"), [('{"password": "hush" "more"}', "line 1, column 21"), ('{"password": hush}', "column 14")]
+    ("text", "reason"),
+    [
+        ('{"password": "hush" "more"}', "line 1, column 21"),
+        ('{"password": hush}', "column 14"),
+        (f'{{"password": "hush", "port": {"5" * 5000}}}', "a number has too many digits"),
+    ],
+    ids=["two strings", "no quotes", "a long number"],
 )
-async def test_a_variable_with_invalid_json_is_reported_by_position(text: str, place: str) -> None:
+async def test_a_variable_with_invalid_json_is_reported_with_the_reason(text: str, reason: str) -> None:
     credentials = Credentials(CredentialSource(environment={"NOETL_CREDENTIAL_BAD": text}))
-    with pytest.raises(CredentialError, match=place) as failure:
+    with pytest.raises(CredentialError, match=reason) as failure:
         await credentials.resolve("bad")
     assert "hush" not in _with_causes(failure.value)
 

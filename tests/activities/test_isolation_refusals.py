@@ -13,8 +13,8 @@ from noetl_activities.isolation.probe import describe_isolation
 
 from .conftest import Context, request
 
-HELD = asyncio.run(describe_isolation())
-pytestmark = pytest.mark.skipif("ports" not in HELD, reason=HELD)
+ISOLATION = asyncio.run(describe_isolation())
+pytestmark = pytest.mark.skipif("ports" not in ISOLATION, reason=ISOLATION)
 
 PORTS = "a task connects only to the TCP ports of NOETL_TASK_PORTS of the worker"
 MEMORY = "the memory of a task is limited by NOETL_TASK_MEMORY of the worker, in GiB"
@@ -54,7 +54,7 @@ async def test_too_much_memory_names_the_setting_of_memory() -> None:
     assert await python_message("bytearray(64 * 1024**3)") == f"MemoryError (line 1 of the code): {MEMORY}"
 
 
-@pytest.mark.skipif("a limit on processes" not in HELD, reason=HELD)
+@pytest.mark.skipif("a limit on processes" not in ISOLATION, reason=ISOLATION)
 async def test_too_many_processes_name_the_limit() -> None:
     code = "import os, time\nfor _ in range(600):\n    if not os.fork():\n        time.sleep(60)\n"
     message = await python_message(code)

@@ -332,16 +332,16 @@ async def test_cancellation_kills_it_and_what_it_started(task_folder: Path) -> N
     )
     running = asyncio.create_task(run(code))
     async with asyncio.timeout(30):
-        while not write_code(pids):
+        while not read_finished_text(pids):
             await asyncio.sleep(0.02)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        while is_running(int(write_code(pids))):
+        while is_running(int(read_finished_text(pids))):
             await asyncio.sleep(0.02)
 
 
-def write_code(file: Path) -> str:
+def read_finished_text(file: Path) -> str:
     text = file.read_text() if file.exists() else ""
     return text if text.endswith("\n") else ""
 

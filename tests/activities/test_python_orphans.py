@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_python import is_running, write_code
+from .test_python import is_running, read_finished_text
 
 WORKER = """
 import asyncio, sys
@@ -35,13 +35,13 @@ class Pids:
         self.file = file
 
     async def started(self) -> list[int]:
-        while not write_code(self.file):
+        while not read_finished_text(self.file):
             await asyncio.sleep(0.02)
         return self.all
 
     @property
     def all(self) -> list[int]:
-        return [int(pid) for pid in write_code(self.file).split()]
+        return [int(pid) for pid in read_finished_text(self.file).split()]
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from noetl_activities.shell import TOOL
 from noetl_activities.shell_call import MAX_TEXT_BYTES
 
 from .conftest import Context, request
-from .test_isolation import HELD
+from .test_isolation import ACTIVE, ISOLATION
 from .test_python import exists
 
 TOKEN = "hush-hush-token"
@@ -227,7 +227,7 @@ async def test_no_part_of_a_secret_is_in_the_end_of_a_long_output(shift: int) ->
     assert set(outcome.error.message.removeprefix("the command ended with status 1: ")) <= {"*", "x"}
 
 
-@pytest.mark.skipif("landlock" not in HELD, reason=HELD)
+@pytest.mark.skipif("landlock" not in ACTIVE, reason=ISOLATION)
 @pytest.mark.parametrize(
     "command",
     [

@@ -20,7 +20,7 @@ from noetl_temporal.run_tool import tool_activity
 from noetl_temporal.value_store import ValueStore
 
 from .conftest import Context, request
-from .test_python import is_running, write_code
+from .test_python import is_running, read_finished_text
 
 WORKER = """
 import asyncio, sys
@@ -52,7 +52,7 @@ def pids(task_folder: Path) -> Iterator[Path]:
 
 
 def started_by(file: Path) -> list[int]:
-    return [int(pid) for pid in write_code(file).split()]
+    return [int(pid) for pid in read_finished_text(file).split()]
 
 
 async def all_started(file: Path) -> list[int]:

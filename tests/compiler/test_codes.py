@@ -53,7 +53,7 @@ def test_the_page_has_the_meaning_of_the_code(section: Section) -> None:
 
 
 @pytest.mark.parametrize(
-    "section", [diagnostic for diagnostic in sections() if diagnostic.blocks], ids=lambda section: section.code
+    "section", [section for section in sections() if section.blocks], ids=lambda section: section.code
 )
 def test_an_example_gives_what_is_shown(section: Section, tmp_path: Path) -> None:
     """Its documents form a catalog; the diagnostics of the first are shown."""

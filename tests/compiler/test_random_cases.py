@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from noetl_compiler import compile_text
@@ -96,8 +96,16 @@ def playbook_of(steps: tuple[dict[str, Any], ...]) -> str:
 PLAYBOOKS = st.tuples(STEPS, STEPS, ROUTERS, STEPS).map(playbook_of)
 
 
+NEXT_PAGES: dict[str, Any] = {
+    "when": "{{ event.name == 'call.done' }}",
+    "then": {"retry": {"max_attempts": 3, "delay": "2s"}},
+}
+"""A rule that calls again after a success: three calls are not its default, as they are for a retry."""
+
+
 @settings(max_examples=60)
 @given(PLAYBOOKS)
+@example(playbook_of(({"tool": {"kind": "http", "url": "u"}, "case": [NEXT_PAGES]}, {}, {}, {})))
 def test_every_case_is_read_and_has_a_v10_form(text: str) -> None:
     result = compile_text(text)
     if result.graph is None:

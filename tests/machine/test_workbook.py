@@ -1,4 +1,4 @@
-"""Tasks of the workbook, called from everywhere that a dialect allows."""
+"""What earlier dialects write in their own way: calls of the workbook, ``on_error``, the final step, SQL of a task."""
 
 from __future__ import annotations
 
@@ -121,8 +121,8 @@ def test_on_error_of_one_v1_task_is_for_that_task(text: str) -> None:
     finished_run = run(text)
     assert finished_run.finish.status == "completed", finished_run.finish
     assert len([call for call in finished_run.calls if call.kind == "python"]) == 2
-    with_fail = run(text.replace(", on_error: continue", ""))
-    assert with_fail.finish.status == "failed"
+    without_continue = run(text.replace(", on_error: continue", ""))
+    assert without_continue.finish.status == "failed"
 
 
 @pytest.mark.parametrize(

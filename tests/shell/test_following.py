@@ -144,3 +144,9 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
         assert (await following_task)[0].events_complete
     assert min(pauses[-5:]) > 2 * min(pauses[:5])
+
+
+async def test_a_value_error_in_the_block_of_a_connection_is_raised_as_it_is(servers: Addresses) -> None:
+    with pytest.raises(ValueError, match="not a number"):
+        async with log_connection(servers.postgres):
+            raise ValueError("not a number")

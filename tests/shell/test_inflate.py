@@ -1,4 +1,4 @@
-"""Compressed data that stands for far more than anyone of us wrote is refused, without taking its memory."""
+"""Compressed data that decompresses to more than the limit is refused, without taking that memory."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from noetl_temporal.value_store import ValueStore
 
 LIMIT = 100_000
 SIZE = 32_000_000
-"""Of the bomb, which has about a thousandth of that."""
+"""The decompressed size of the bomb; compressed, it has about a thousandth of that."""
 
 MEMORY = 2_000_000
-"""More than a refusal may take, for two copies of the limit and what is around them."""
+"""The most memory that a refusal may take: two copies of the limit, and some overhead."""
 
 
 class ChainedDriver(StorageDriver):
-    """A payload store in which each segment has nothing but the key of another: the next of these, after the last none.
+    """A payload store of segments that refer to each other as in ``links``.
 
-    A test that leaves a loop without an end fails here, and does not hang."""
+    If a chain is read endlessly, the test fails here instead of hanging.
+    """
 
     def __init__(self, links: Mapping[str, str | None], padding: int = 0) -> None:
         self._links, self._padding = links, padding
@@ -87,8 +88,8 @@ def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _bomb(bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
-    """A list of nothing but spaces."""
-    packer = zlib.compressobj(9, zlib.DEFLATED, bits, zdict=dictionary) if dictionary else zlib.compressobj(9)
+    """Return a compressed list of nothing but spaces."""
+    packer = zlib.compressobj(9, zlib.DEFLATED, bits, zdict=dictionary)
     return packer.compress(b"[" + b" " * SIZE + b"]") + packer.flush()
 
 

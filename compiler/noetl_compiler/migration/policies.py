@@ -60,7 +60,8 @@ def _action(context: MigrationContext, origin: SourceMapping, rule: Rule) -> Map
     entries = Entries(context, ACTION, origin, body.span)
     entries.plain("do", body.do, key_span=body.span)
     entries.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
-    if body.attempts != Value(defaults.ATTEMPTS) or origin.entry(*_ATTEMPTS):
+    has_default_attempts = body.do == "retry" and body.attempts == Value(defaults.ATTEMPTS)
+    if not has_default_attempts or origin.entry(*_ATTEMPTS):
         entries.value("attempts", body.attempts, *_ATTEMPTS[1:])
     entries.duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
     entries.plain("backoff", body.backoff)

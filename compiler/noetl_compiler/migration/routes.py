@@ -21,14 +21,14 @@ Group = tuple[Arc, ...]
 def emit_next(context: MigrationContext, step: SourceMapping, route: Next) -> MappingNode:
     """Return the route of a step.
 
-    A route that is written as in v10 gets no mode that is the default, or that a single arc does not need.
+    A route in the spelling of v10 omits its mode if that is exclusive, the default, or if it has a single arc.
     """
     origin = context.origins.mapping_at(route.span, step)
     has_several_arcs = sum(len(group) for group in route.groups) > 1
     mode = route.mode if has_several_arcs else "exclusive"
-    is_default = origin.entry("arcs") is not None and mode == "exclusive"
+    omits_mode = origin.entry("arcs") is not None and mode == "exclusive"
     spec = Entries(context, NEXT_SPEC, origin, route.span)
-    spec.plain("mode", None if is_default else mode)
+    spec.plain("mode", None if omits_mode else mode)
     spec.plain("on_no_match", route.on_no_match)
     groups = _split(route) if route.mode == "inclusive" else route.groups
     arcs = tuple(_group(context, origin, group) for group in groups)
@@ -55,6 +55,7 @@ def _group(context: MigrationContext, outer: SourceMapping, group: Group) -> Map
 
 
 def _arc(context: MigrationContext, outer: SourceMapping, arc: Arc, when: Template | None = None) -> MappingNode:
+    """Return an arc. ``when``: its condition; None in a fork, which has the condition of its arcs."""
     origin = context.origins.mapping_at(arc.span, outer)
     on = None if arc.on == default_on_status(arc.when) else arc.on
     start = min(arc.span, when.span) if when else arc.span

@@ -1,4 +1,4 @@
-"""Steps in v10: step, desc, spec, input, loop, tool, set, next."""
+"""Steps in v10: step, desc, spec, input, loop, tool, set, on_failure, status, next."""
 
 from __future__ import annotations
 
@@ -61,8 +61,10 @@ def emit_on_failure(
     context: MigrationContext, origin: SourceMapping, on_failure: OnFailure | None
 ) -> ScalarNode | MappingNode | None:
     """Return ``on_failure``: a word, or a mapping if it has a duration."""
-    if on_failure is None or on_failure.seconds is None:
-        return scalar(on_failure.action, on_failure.span) if on_failure else None
+    if on_failure is None:
+        return None
+    if on_failure.seconds is None:
+        return scalar(on_failure.action, on_failure.span)
     failure_origin = context.origins.mapping_at(on_failure.span, origin)
     entries = Entries(context, ON_FAILURE, failure_origin, on_failure.span)
     entries.plain("do", on_failure.action)

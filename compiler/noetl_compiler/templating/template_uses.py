@@ -22,7 +22,7 @@ class RenderedAt(Enum):
 
     WORKLOAD = "at the start of the run: the workload's defaults, entries of the keychain"
     ENTER = "when a step is entered: admission, its assignments on entry"
-    STEP = "before a step begins: its arguments, its loop's collection"
+    STEP = "before a step begins: its arguments, its loop's collection, timeouts"
     CURSOR = "when a row of a cursor is claimed, or its lease renewed or ended"
     ITEM = "when the items of a loop are selected: where, order_by"
     TASK = "before a task is called"
@@ -33,7 +33,7 @@ class RenderedAt(Enum):
 
 
 class TemplateUse(msgspec.Struct, frozen=True):
-    """A template and where it is used. ``step`` is None in the workload and in tasks of the workbook."""
+    """A template and where it is used. ``step`` is None outside of steps, such as in the workbook."""
 
     template: Template
     rendered_at: RenderedAt
@@ -43,7 +43,7 @@ class TemplateUse(msgspec.Struct, frozen=True):
 
 
 def template_uses(playbook: Playbook) -> Iterator[TemplateUse]:
-    """Yield the templates of a playbook, in document order."""
+    """Yield the templates of a playbook, field by field."""
     yield from _uses_in(RenderedAt.WORKLOAD, None, None, playbook.workload)
     yield from _uses_in(RenderedAt.WORKLOAD, None, None, *(entry.config for entry in playbook.keychain))
     yield from _uses_in(RenderedAt.STEP, None, None, playbook.timeout)

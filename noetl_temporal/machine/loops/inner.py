@@ -49,9 +49,9 @@ class InnerLoop(LoopMachine):
         self._stop_with(self._around.state.stop)
 
     @property
-    def is_waiting_for_budget(self) -> bool:
-        """Whether something could begin that the budget deferred."""
-        return self._is_waiting_for_budget()
+    def has_ready_work(self) -> bool:
+        """Whether something could begin, as far as the budget allows."""
+        return self._has_ready_work()
 
     def _run_id(self, name: str) -> str:
         return f"{self.input.loop_id}/{name}"

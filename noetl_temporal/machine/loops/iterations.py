@@ -94,9 +94,9 @@ class Iterations(Engine[LoopState, Iteration]):
     def _may_start(self) -> bool:
         return not (self.state.is_idling or self.state.pause is not None or self.budget.is_spent())
 
-    def _is_waiting_for_budget(self) -> bool:
+    def _has_ready_work(self) -> bool:
         state = self.state
-        may_begin = bool(state.ready) or self._can_begin_iteration() or self._is_waiting_inside()
+        may_begin = bool(state.ready) or self._can_begin_iteration() or self._has_ready_work_inside()
         return state.phase == "running" and may_begin
 
     def _begin_iteration(self, position: int, *, claim: int = 0, row: Json = None) -> None:
@@ -245,8 +245,8 @@ class Iterations(Engine[LoopState, Iteration]):
                 if run.region is not None:
                     yield id_, self._region_machine(run, self._region)
 
-    def _is_waiting_inside(self) -> bool:
-        return any(machine.is_waiting_for_budget for id_, machine in self._inside() if not self._lacks_value(id_))
+    def _has_ready_work_inside(self) -> bool:
+        return any(machine.has_ready_work for id_, machine in self._inside() if not self._lacks_value(id_))
 
     def _settle_inside(self) -> bool:
         if self._region is None:

@@ -121,10 +121,10 @@ class RegionMachine(Machine):
         return ((name, record) for name, record in self.state.records.items() if name != loop_step)
 
     @property
-    def is_waiting_for_budget(self) -> bool:
-        """Whether the budget has deferred work that could begin."""
-        inner = any(machine.is_waiting_for_budget for _, machine in self._inside())
-        return self._is_waiting_for_budget() or inner
+    def has_ready_work(self) -> bool:
+        """Whether something could begin, also in a machine inside, as far as the budget allows."""
+        inner = any(machine.has_ready_work for _, machine in self._inside())
+        return self._has_ready_work() or inner
 
     # ---- the iteration --------------------------------------------------------------------------------------------
 
