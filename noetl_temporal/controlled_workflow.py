@@ -28,6 +28,7 @@ from noetl_temporal.naming import (
     REFUSED_REQUEST,
     RESUME_UPDATE,
     RETRY_UPDATE,
+    RUN_ENDING,
     SKIP_UPDATE,
 )
 from noetl_temporal.own_workflow import now
@@ -51,7 +52,7 @@ class ControlledWorkflow:
     @pause.validator
     def check_pause(self, request: PauseRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._is_new(request.id):
+        if self._must_check(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(pause_problem(self._machine.state, self._host.unfed_facts))
 
@@ -64,7 +65,7 @@ class ControlledWorkflow:
     @resume.validator
     def check_resume(self, request: PauseRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._is_new(request.id):
+        if self._must_check(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(resume_problem(self._machine.state, self._host.unfed_facts))
 
@@ -81,7 +82,7 @@ class ControlledWorkflow:
     @retry.validator
     def check_retry(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._is_new(request.id):
+        if self._must_check(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed_facts))
             self._held_steps(request)
@@ -99,12 +100,19 @@ class ControlledWorkflow:
     @skip.validator
     def check_skip(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._is_new(request.id):
+        if self._must_check(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(skip_problem(request.data, len(self._held_steps(request))))
 
     def _is_new(self, request_id: int) -> bool:
         return not is_repeated(request_id, self._machine.state, self._host.unfed_facts)
+
+    def _must_check(self, request_id: int) -> bool:
+        """Whether the request is new. Raises ApplicationError if the run accepts none now, not even a repeated one."""
+        if self._host.is_ending:
+            message = "the run is about to end or to continue as new: send the request again"
+            raise ApplicationError(message, type=RUN_ENDING, non_retryable=True)
+        return self._is_new(request_id)
 
     def _held_steps(self, request: HeldRequest) -> list[HeldStep]:
         """Return the held step runs that the request names, at least one."""

@@ -35,6 +35,7 @@ __all__ = [
     "REPORT_MEMO",
     "RESUME_UPDATE",
     "RETRY_UPDATE",
+    "RUN_ENDING",
     "RUN_STATUSES",
     "SIGNAL_UPDATE",
     "SKIP_UPDATE",
@@ -73,6 +74,9 @@ SKIP_UPDATE = "skip"
 
 REFUSED_REQUEST = "RequestRefused"
 """Type of the failure of a refused request."""
+
+RUN_ENDING = "RunEnding"
+"""Type of the failure of a request that must be sent again, as the run is about to end or to continue as new."""
 
 OPEN_SIGNAL = "noetl-wait-opened"
 CLOSE_SIGNAL = "noetl-wait-closed"

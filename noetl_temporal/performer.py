@@ -135,10 +135,13 @@ class Performer:
         """Record the events that no command carries."""
         self._trail.record()
 
-    async def wait_until_recorded(self) -> None:
-        """Wait until all events are recorded and all messages are sent, as the run may end only then."""
-        await self._trail.wait_until_recorded()
+    async def wait_until_recorded(self) -> bool:
+        """Wait until all events are recorded and all messages are sent, as the run may end only then. Return whether
+        markers recorded events.
+        """
+        has_recorded = await self._trail.wait_until_recorded()
         await self.messages.wait_until_sent()
+        return has_recorded
 
     def size_of(self, value: Any) -> int:
         """Return the bytes of a value in history."""

@@ -27,7 +27,7 @@ from noetl_temporal.control_requests import (
     text_problem,
 )
 from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.naming import WAITS_QUERY
+from noetl_temporal.naming import RUN_ENDING, WAITS_QUERY
 from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.temporal_errors import rpc_error
 
@@ -49,8 +49,11 @@ Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldReques
 RESPONSE_TIMEOUT = timedelta(seconds=20)
 """How long to wait for a worker to accept a request, which may still be accepted later."""
 
-_ABORTED = "workflow update was aborted"
-"""Temporal's message for a request that the run has not answered and that must be sent again."""
+_TRANSIENT = {
+    "workflow update was aborted": "the run has too many requests to answer",
+    "Workflow Task in failed state": "the run answers no requests, as its workflow task fails: see the worker's log",
+}
+"""Text in Temporal's errors about a request that must be sent again -> what is wrong where that takes too long."""
 
 _PAUSED = "Workflow is paused"
 """Temporal's message for a request to a workflow that was paused in Temporal itself."""
@@ -58,7 +61,7 @@ _PAUSED = "Workflow is paused"
 _FULL = "limit on the total number of distinct updates"
 
 _RETRY_SECONDS = 0.5
-"""Seconds before an aborted request is sent again."""
+"""Seconds before a request is sent again."""
 
 
 class RequestRefusedError(ValueError):
@@ -129,20 +132,25 @@ def _check_types(request: Request) -> None:
 
 
 async def _send_until_answered(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
-    """Send a request. Temporal aborts requests if many reach a run at the same time, or it continues as new: they are
-    repeated, which is harmless, as a request has an id.
+    """Send a request, and repeat it if it was not handled, which is harmless, as a request has an id.
+
+    Temporal aborts requests if many reach a run at the same time, or it continues as new, and refuses them while a
+    workflow task fails. A run refuses them when it is about to end or to continue as new.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + RESPONSE_TIMEOUT.total_seconds()
     while True:
         try:
             return await workflow.execute_update(update, request, id=str(request.id), rpc_timeout=RESPONSE_TIMEOUT)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
+        except WorkflowUpdateFailedError as error:
+            if not isinstance(error.cause, ApplicationError) or error.cause.type != RUN_ENDING or clock() > deadline:
+                raise
         except RPCError as error:
-            if _ABORTED not in error.message:
+            problem = next((problem for text, problem in _TRANSIENT.items() if text in error.message), None)
+            if problem is None:
                 raise
             if clock() > deadline:
-                problem = "the run has too many requests to answer; it may have accepted this one: see `noetl events`"
-                raise RequestRefusedError(problem) from error
+                raise RequestRefusedError(f"{problem}; it may have accepted this one: see `noetl events`") from error
         await asyncio.sleep(_RETRY_SECONDS)
 
 

@@ -76,8 +76,11 @@ class Trail:
         events, self._events, self._bytes = self._events, [], 0
         return pack(events)
 
-    async def wait_until_recorded(self) -> None:
-        """Wait until every marker is recorded in history."""
+    async def wait_until_recorded(self) -> bool:
+        """Wait until every marker is recorded in history. Return whether there was one since the last wait: whether it
+        still runs may differ in a replay.
+        """
+        has_recorded = bool(self._markers)
         for marker in self._markers:
             while not marker.done():
                 try:
@@ -85,6 +88,7 @@ class Trail:
                 except asyncio.CancelledError:
                     continue
         self._markers.clear()
+        return has_recorded
 
 
 @activity.defn(name=HEADER)

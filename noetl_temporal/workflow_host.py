@@ -17,6 +17,11 @@ single item. At the hard limit the machine idles until nothing is in flight, wit
 details in the Temporal UI. A cancelled run never continues as new: only its cleanup is left, and the new run would not
 know of the cancel.
 
+At the end the host waits until all events are recorded. The SDK delivers the end of a local activity early in a replay:
+in the task whose completion recorded it, not in the next one, which may bring a request as well. So from then on the
+run refuses requests, which are sent again: an accepted one would add commands behind the last one. Before it continues
+as new, a timer starts the next workflow task, in which cancels and messages that arrived meanwhile are noticed.
+
 While a run waits for a signal or a person, its events are recorded immediately: no command may follow that carries
 them, and they show what the run waits for.
 
@@ -87,7 +92,10 @@ NEXT_TASK_SECONDS = 0.001
 
 
 class WorkflowHost:
-    """Drives a machine. ``limit``: the maximum size of a value in bytes; ``on_turn`` is called when facts were fed."""
+    """Drives a machine. ``limit``: the maximum size of a value in bytes; ``on_turn`` is called when facts were fed.
+
+    ``is_ending``: the run is about to end or to continue as new, and accepts no requests.
+    """
 
     def __init__(
         self,
@@ -110,6 +118,7 @@ class WorkflowHost:
         self._next_task_timer: asyncio.Task[None] | None = None
         self._is_reset = False
         self._must_repeat_pause = False
+        self.is_ending = False
 
     def mark_reset(self) -> None:
         """Note that the run was reset: its next turn terminates the chunks that are not its own, and notifies its own
@@ -147,9 +156,13 @@ class WorkflowHost:
         """Run until the machine ends. Returns None if the run must continue as new from the machine's snapshot."""
         while True:
             finish = await self._drive()
-            await self._performer.wait_until_recorded()
-            if finish is not None or not self._has_requests():
+            self.is_ending = True
+            has_recorded = await self._performer.wait_until_recorded()
+            if finish is None and has_recorded:
+                await _wait_for_next_task()
+            if finish is not None or not (self._has_requests() or self._requests or self._is_cancel_new()):
                 return finish
+            self.is_ending = False
 
     def _has_requests(self) -> bool:
         """Whether there is a fact that would be lost, as nobody sends it again. (A timer fires again.)"""
@@ -313,6 +326,13 @@ class WorkflowHost:
 
     def _size(self) -> int:
         return self._performer.size_of(self._machine.snapshot())
+
+
+async def _wait_for_next_task() -> None:
+    timer = asyncio.create_task(workflow.sleep(NEXT_TASK_SECONDS, summary="next workflow task"))
+    while not timer.done():
+        with suppress(asyncio.CancelledError):  # the host checks whether there was a cancel
+            await asyncio.shield(timer)
 
 
 async def _wait_for_facts() -> None:

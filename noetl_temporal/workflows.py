@@ -192,7 +192,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     @signal.validator
     def check_signal(self, request: SignalRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._is_new(request.id):
+        if self._must_check(request.id):
             problem = signal_problem(self._machine.graph, self._machine.state, request.signal, self._host.unfed_facts)
             refuse(problem)
 
@@ -205,7 +205,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     @decide.validator
     def check_decision(self, request: DecisionRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._is_new(request.id):
+        if self._must_check(request.id):
             refuse(text_problem(request.by, request.reason))
             refuse(decision_problem(self._machine.state, _decision_fact(request), self._host.unfed_facts))
 

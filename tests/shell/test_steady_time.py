@@ -5,11 +5,13 @@ activity ran.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from typing import Any
 
 import pytest
 from temporalio import activity
+from temporalio.worker import Worker
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
@@ -170,3 +172,63 @@ async def until_handled(handle: RunHandle, event_name: str) -> None:
                 if "workflow_task_completed_event_attributes" in handled:
                     return
             await asyncio.sleep(0.05)
+
+
+REVIEW_BESIDE_A_CALL = """
+  - step: start
+    next: {spec: {mode: inclusive}, arcs: [{step: review}, {step: call}]}
+  - step: review
+    tool: {kind: approval, message: Pay it?}
+  - step: call
+    tool: {kind: noop, message: small}
+"""
+
+
+@pytest.mark.parametrize("cached_workflows", [0, 10])
+@pytest.mark.parametrize("is_cancelled", [False, True], ids=["pause", "cancel"])
+async def test_a_request_while_a_run_continues_as_new_is_not_lost(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, cached_workflows: int, *, is_cancelled: bool
+) -> None:
+    """The last events of the run are recorded while a query is answered, and the request comes with the task after."""
+    is_asked, is_sent = threading.Event(), asyncio.Event()
+    of = OpenWaits.of
+
+    def answered_slowly(state: PlaybookState) -> OpenWaits:
+        is_asked.set()
+        time.sleep(1)  # blocks the workflow alone
+        return of(state)
+
+    @activity.defn(name=HEADER)
+    async def record_later(trail: PackedTrail) -> PackedTrail:
+        await is_sent.wait()
+        return trail
+
+    def caching(*args: Any, **options: Any) -> Worker:
+        return Worker(*args, **{**options, "max_cached_workflows": cached_workflows})
+
+    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 8)
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
+    handle = await submit(client, REVIEW_BESIDE_A_CALL)
+    async with workflow_worker(client.temporal):
+        await until_pending(handle, 1)
+    async with all_served(client, "noop"):
+        await until_pending(handle, 0)
+    waits = asyncio.create_task(handle.waits())  # comes with the workflow task that records events
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenWaits, "of", answered_slowly)
+        patch.setattr("noetl_temporal.worker.record_trail", record_later)
+        patch.setattr("noetl_temporal.worker.Worker", caching)
+        async with all_served(client):
+            await asyncio.to_thread(is_asked.wait, 30)
+            request = asyncio.create_task(handle.cancel() if is_cancelled else handle.pause(by="ann"))
+            is_sent.set()
+            await waits
+            await asyncio.wait_for(request, 60)
+            if is_cancelled:
+                assert (await asyncio.wait_for(handle.result(), 60)).status == "cancelled"
+    first = client.temporal.get_workflow_handle(handle.workflow_id, run_id=handle.run_id)
+    assert (await replay(await first.fetch_history(), client.temporal.data_converter)).problem is None
+    if not is_cancelled:
+        async with all_served(client):
+            await handle.resume()
+        assert await approved_by_another_worker(client, servers, handle) == []
