@@ -28,7 +28,7 @@ from noetl_temporal.naming import (
     REFUSED_REQUEST,
     RESUME_UPDATE,
     RETRY_UPDATE,
-    RUN_ENDING,
+    RUN_BUSY,
     SKIP_UPDATE,
 )
 from noetl_temporal.own_workflow import now
@@ -109,9 +109,9 @@ class ControlledWorkflow:
 
     def _must_check(self, request_id: int) -> bool:
         """Whether the request is new. Raises ApplicationError if the run accepts none now, not even a repeated one."""
-        if self._host.is_ending:
-            message = "the run is about to end or to continue as new: send the request again"
-            raise ApplicationError(message, type=RUN_ENDING, non_retryable=True)
+        problem = self._host.busy_problem()
+        if problem is not None:
+            raise ApplicationError(f"{problem}: send the request again", type=RUN_BUSY, non_retryable=True)
         return self._is_new(request_id)
 
     def _held_steps(self, request: HeldRequest) -> list[HeldStep]:

@@ -35,7 +35,7 @@ __all__ = [
     "REPORT_MEMO",
     "RESUME_UPDATE",
     "RETRY_UPDATE",
-    "RUN_ENDING",
+    "RUN_BUSY",
     "RUN_STATUSES",
     "SIGNAL_UPDATE",
     "SKIP_UPDATE",
@@ -75,8 +75,8 @@ SKIP_UPDATE = "skip"
 REFUSED_REQUEST = "RequestRefused"
 """Type of the failure of a refused request."""
 
-RUN_ENDING = "RunEnding"
-"""Type of the failure of a request that must be sent again, as the run is about to end or to continue as new."""
+RUN_BUSY = "RunBusy"
+"""Type of the failure of a request that must be sent again, as the run accepts none at the moment."""
 
 OPEN_SIGNAL = "noetl-wait-opened"
 CLOSE_SIGNAL = "noetl-wait-closed"

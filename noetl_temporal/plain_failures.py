@@ -6,12 +6,12 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from noetl_temporal.naming import PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REFUSED_REQUEST, RUN_ENDING
+from noetl_temporal.naming import PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REFUSED_REQUEST, RUN_BUSY
 
 __all__ = ["PlainFailureConverter"]
 
 
-_REPORTS = frozenset({PLAYBOOK_FAILED, PLAYBOOK_CANCELLED, REFUSED_REQUEST, RUN_ENDING})
+_REPORTS = frozenset({PLAYBOOK_FAILED, PLAYBOOK_CANCELLED, REFUSED_REQUEST, RUN_BUSY})
 
 
 class PlainFailureConverter(DefaultFailureConverter):

@@ -27,7 +27,7 @@ from noetl_temporal.control_requests import (
     text_problem,
 )
 from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.naming import RUN_ENDING, WAITS_QUERY
+from noetl_temporal.naming import RUN_BUSY, WAITS_QUERY
 from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.temporal_errors import rpc_error
 
@@ -135,7 +135,8 @@ async def _send_until_answered(workflow: WorkflowHandle[Any, Any], update: str, 
     """Send a request, and repeat it if it was not handled, which is harmless, as a request has an id.
 
     Temporal aborts requests if many reach a run at the same time, or it continues as new, and refuses them while a
-    workflow task fails. A run refuses them when it is about to end or to continue as new.
+    workflow task fails. A run refuses them while it stores or loads values, and when it is about to end or to continue
+    as new.
     """
     clock = asyncio.get_running_loop().time
     deadline = clock() + RESPONSE_TIMEOUT.total_seconds()
@@ -143,7 +144,7 @@ async def _send_until_answered(workflow: WorkflowHandle[Any, Any], update: str, 
         try:
             return await workflow.execute_update(update, request, id=str(request.id), rpc_timeout=RESPONSE_TIMEOUT)  # pyright: ignore[reportUnknownMemberType] - the SDK's type
         except WorkflowUpdateFailedError as error:
-            if not isinstance(error.cause, ApplicationError) or error.cause.type != RUN_ENDING or clock() > deadline:
+            if not isinstance(error.cause, ApplicationError) or error.cause.type != RUN_BUSY or clock() > deadline:
                 raise
         except RPCError as error:
             problem = next((problem for text, problem in _TRANSIENT.items() if text in error.message), None)

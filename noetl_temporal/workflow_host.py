@@ -17,10 +17,11 @@ single item. At the hard limit the machine idles until nothing is in flight, wit
 details in the Temporal UI. A cancelled run never continues as new: only its cleanup is left, and the new run would not
 know of the cancel.
 
-At the end the host waits until all events are recorded. The SDK delivers the end of a local activity early in a replay:
-in the task whose completion recorded it, not in the next one, which may bring a request as well. So from then on the
-run refuses requests, which are sent again: an accepted one would add commands behind the last one. Before it continues
-as new, a timer starts the next workflow task, in which cancels and messages that arrived meanwhile are noticed.
+The SDK delivers the end of a local activity early in a replay: in the task whose completion recorded it, not in the
+next one, which may bring a request as well. The commands that follow from both would change places. So a run refuses
+requests, which are sent again, while values are stored or loaded, and at its end, when it waits until all events are
+recorded. Before it continues as new, a timer starts the next workflow task, in which cancels and messages that arrived
+meanwhile are noticed.
 
 While a run waits for a signal or a person, its events are recorded immediately: no command may follow that carries
 them, and they show what the run waits for.
@@ -92,10 +93,7 @@ NEXT_TASK_SECONDS = 0.001
 
 
 class WorkflowHost:
-    """Drives a machine. ``limit``: the maximum size of a value in bytes; ``on_turn`` is called when facts were fed.
-
-    ``is_ending``: the run is about to end or to continue as new, and accepts no requests.
-    """
+    """Drives a machine. ``limit``: the maximum size of a value in bytes; ``on_turn`` is called when facts were fed."""
 
     def __init__(
         self,
@@ -118,7 +116,7 @@ class WorkflowHost:
         self._next_task_timer: asyncio.Task[None] | None = None
         self._is_reset = False
         self._must_repeat_pause = False
-        self.is_ending = False
+        self._is_ending = False
 
     def mark_reset(self) -> None:
         """Note that the run was reset: its next turn terminates the chunks that are not its own, and notifies its own
@@ -152,17 +150,25 @@ class WorkflowHost:
         """The facts that were not fed to the machine yet."""
         return [*self._performer.inbox, *self._updates]
 
+    def busy_problem(self) -> str | None:
+        """Return why the run accepts no request now; None if it does."""
+        if self._is_ending:
+            return "the run is about to end or to continue as new"
+        if self._machine.uses_store:
+            return "the run is storing or loading values"
+        return None
+
     async def drive(self) -> Finish | None:
         """Run until the machine ends. Returns None if the run must continue as new from the machine's snapshot."""
         while True:
             finish = await self._drive()
-            self.is_ending = True
+            self._is_ending = True
             has_recorded = await self._performer.wait_until_recorded()
             if finish is None and has_recorded:
                 await _wait_for_next_task()
             if finish is not None or not (self._has_requests() or self._requests or self._is_cancel_new()):
                 return finish
-            self.is_ending = False
+            self._is_ending = False
 
     def _has_requests(self) -> bool:
         """Whether there is a fact that would be lost, as nobody sends it again. (A timer fires again.)"""

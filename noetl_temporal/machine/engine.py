@@ -75,6 +75,11 @@ class Engine(Stopping[S, R], Generic[S, R]):
         return not self.state.pending
 
     @property
+    def uses_store(self) -> bool:
+        """Whether values are being stored or loaded."""
+        return any(operation.kind in ("store", "load") for operation in self.state.pending.values())
+
+    @property
     def waits_only_for_store(self) -> bool:
         """Whether only stores and loads are in flight. Calls with a deferred result do not count as in flight."""
         completed = {completed_id(entry.fact) for entry in self.state.deferred}

@@ -232,3 +232,40 @@ async def test_a_request_while_a_run_continues_as_new_is_not_lost(
         async with all_served(client):
             await handle.resume()
         assert await approved_by_another_worker(client, servers, handle) == []
+
+
+@pytest.mark.parametrize("cached_workflows", [0, 10])
+async def test_a_replay_repeats_a_pause_that_arrived_with_a_loaded_value(
+    servers: Addresses, monkeypatch: pytest.MonkeyPatch, cached_workflows: int
+) -> None:
+    """The value is loaded while a query is answered, and the pause comes with the task after."""
+    is_asked = threading.Event()
+    of = OpenWaits.of
+
+    def answered_slowly(state: PlaybookState) -> OpenWaits:
+        is_asked.set()
+        time.sleep(1)  # blocks the workflow alone
+        return of(state)
+
+    def caching(*args: Any, **options: Any) -> Worker:
+        return Worker(*args, **{**options, "max_cached_workflows": cached_workflows})
+
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
+    handle = await submit(client, REVIEW_OF_LARGE)
+    async with workflow_worker(client.temporal):
+        await until_pending(handle, 1)
+    async with all_served(client, "noop"):
+        await until_pending(handle, 0)
+    waits = asyncio.create_task(handle.waits())  # comes with the workflow task that loads the value
+    with monkeypatch.context() as patch:
+        patch.setattr(OpenWaits, "of", answered_slowly)
+        patch.setattr("noetl_temporal.worker.Worker", caching)
+        async with all_served(client):
+            await asyncio.to_thread(is_asked.wait, 30)
+            request = asyncio.create_task(handle.pause(by="ann"))
+            await waits
+            await asyncio.wait_for(request, 60)
+    assert (await replay(await history_of(handle), client.temporal.data_converter)).problem is None
+    async with all_served(client):
+        await handle.resume()
+    assert await approved_by_another_worker(client, servers, handle) == []
