@@ -9,7 +9,9 @@ from textwrap import indent
 import pytest
 
 from noetl_compiler.migration import migrate
-from noetl_compiler.migration.extensions import EXTENSIONS
+from noetl_compiler.migration.extensions import EXTENSIONS, written_extensions
+from noetl_compiler.nodes import MappingNode
+from noetl_compiler.phases import parse_playbook
 from noetl_compiler.source import SourceFile
 
 PAGE = Path(__file__).parents[2] / "dev" / "extensions.md"
@@ -26,6 +28,8 @@ def test_every_extension_is_explained() -> None:
 def test_an_example_is_canonical_and_uses_the_extension(name: str) -> None:
     example = SECTIONS[name]
     text = HEAD + indent(example, "  ") if example.startswith("- ") else example
-    migration = migrate(SourceFile("example.yaml", text))
-    assert migration.text == text
-    assert any(f'"{name}"' in note.message for note in migration.notes)
+    source = SourceFile("example.yaml", text)
+    assert migrate(source).text == text
+    root = parse_playbook(source).root
+    assert isinstance(root, MappingNode)
+    assert name in {extension.path for extension in written_extensions(root)}
