@@ -66,6 +66,36 @@ async def until_pending(handle: RunHandle, count: int) -> None:
             await asyncio.sleep(0.05)
 
 
+async def until_called(client: NoetlClient, handle: RunHandle) -> None:
+    """Run the first call, and leave the workflow task that follows to a later worker."""
+    async with workflow_worker(client.temporal):
+        await until_pending(handle, 1)
+    async with all_served(client, "noop"):
+        await until_pending(handle, 0)
+
+
+def answer_queries_slowly(patch: pytest.MonkeyPatch) -> threading.Event:
+    """Let queries for waits block the workflow, and it alone, for a second. The event is set when the first begins."""
+    is_asked, of = threading.Event(), OpenWaits.of
+
+    def answered_slowly(state: PlaybookState) -> OpenWaits:
+        is_asked.set()
+        time.sleep(1)
+        return of(state)
+
+    patch.setattr(OpenWaits, "of", answered_slowly)
+    return is_asked
+
+
+def cache_workflows(patch: pytest.MonkeyPatch, count: int) -> None:
+    """Let workers keep at most so many workflows in memory."""
+
+    def caching(*args: Any, **options: Any) -> Worker:
+        return Worker(*args, **{**options, "max_cached_workflows": count})
+
+    patch.setattr("noetl_temporal.worker.Worker", caching)
+
+
 async def test_a_query_is_answered_while_events_are_recorded(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,21 +132,12 @@ async def until_recorded(handle: RunHandle) -> None:
 
 
 async def test_a_value_is_loaded_while_a_query_is_answered(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    of = OpenWaits.of
-
-    def answered_slowly(state: PlaybookState) -> OpenWaits:
-        time.sleep(0.3)  # blocks the workflow alone
-        return of(state)
-
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
     handle = await submit(client, REVIEW_OF_LARGE)
-    async with workflow_worker(client.temporal):
-        await until_pending(handle, 1)
-    async with all_served(client, "noop"):
-        await until_pending(handle, 0)
+    await until_called(client, handle)
     waits = asyncio.create_task(handle.waits())  # comes with the workflow task that loads the value
     with monkeypatch.context() as patch:
-        patch.setattr(OpenWaits, "of", answered_slowly)
+        answer_queries_slowly(patch)
         async with all_served(client):
             await waits
             async with asyncio.timeout(30):
@@ -190,34 +211,22 @@ async def test_a_request_while_a_run_continues_as_new_is_not_lost(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, cached_workflows: int, *, is_cancelled: bool
 ) -> None:
     """The last events of the run are recorded while a query is answered, and the request comes with the task after."""
-    is_asked, is_sent = threading.Event(), asyncio.Event()
-    of = OpenWaits.of
-
-    def answered_slowly(state: PlaybookState) -> OpenWaits:
-        is_asked.set()
-        time.sleep(1)  # blocks the workflow alone
-        return of(state)
+    is_sent = asyncio.Event()
 
     @activity.defn(name=HEADER)
     async def record_later(trail: PackedTrail) -> PackedTrail:
         await is_sent.wait()
         return trail
 
-    def caching(*args: Any, **options: Any) -> Worker:
-        return Worker(*args, **{**options, "max_cached_workflows": cached_workflows})
-
     monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 8)
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
     handle = await submit(client, REVIEW_BESIDE_A_CALL)
-    async with workflow_worker(client.temporal):
-        await until_pending(handle, 1)
-    async with all_served(client, "noop"):
-        await until_pending(handle, 0)
+    await until_called(client, handle)
     waits = asyncio.create_task(handle.waits())  # comes with the workflow task that records events
     with monkeypatch.context() as patch:
-        patch.setattr(OpenWaits, "of", answered_slowly)
+        is_asked = answer_queries_slowly(patch)
         patch.setattr("noetl_temporal.worker.record_trail", record_later)
-        patch.setattr("noetl_temporal.worker.Worker", caching)
+        cache_workflows(patch, cached_workflows)
         async with all_served(client):
             await asyncio.to_thread(is_asked.wait, 30)
             request = asyncio.create_task(handle.cancel() if is_cancelled else handle.pause(by="ann"))
@@ -239,27 +248,13 @@ async def test_a_replay_repeats_a_pause_that_arrived_with_a_loaded_value(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch, cached_workflows: int
 ) -> None:
     """The value is loaded while a query is answered, and the pause comes with the task after."""
-    is_asked = threading.Event()
-    of = OpenWaits.of
-
-    def answered_slowly(state: PlaybookState) -> OpenWaits:
-        is_asked.set()
-        time.sleep(1)  # blocks the workflow alone
-        return of(state)
-
-    def caching(*args: Any, **options: Any) -> Worker:
-        return Worker(*args, **{**options, "max_cached_workflows": cached_workflows})
-
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
     handle = await submit(client, REVIEW_OF_LARGE)
-    async with workflow_worker(client.temporal):
-        await until_pending(handle, 1)
-    async with all_served(client, "noop"):
-        await until_pending(handle, 0)
+    await until_called(client, handle)
     waits = asyncio.create_task(handle.waits())  # comes with the workflow task that loads the value
     with monkeypatch.context() as patch:
-        patch.setattr(OpenWaits, "of", answered_slowly)
-        patch.setattr("noetl_temporal.worker.Worker", caching)
+        is_asked = answer_queries_slowly(patch)
+        cache_workflows(patch, cached_workflows)
         async with all_served(client):
             await asyncio.to_thread(is_asked.wait, 30)
             request = asyncio.create_task(handle.pause(by="ann"))
