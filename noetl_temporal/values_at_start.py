@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Json
-from noetl_compiler.graph.contents import key_of_token, with_values_at
+from noetl_compiler.graph.contents import tokens_of, with_values_at
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import LoadValue
@@ -31,7 +31,7 @@ async def with_values_of_start(start: Started, graph: Graph, limit: int) -> Star
     """Return the start of a run with the stored values loaded that its templates read then; ``limit`` is the maximum
     size of one in bytes. If one cannot be loaded, the ``problem`` says why.
     """
-    read = {place: stored for place, stored in start.kept.items() if is_read_at_start(graph, _name_of(place))}
+    read = {place: stored for place, stored in start.kept.items() if is_read_at_start(graph, tokens_of(place)[0])}
     if not read:
         return start
     others = {place: stored for place, stored in start.kept.items() if place not in read}
@@ -66,7 +66,3 @@ async def _load(stored: StoredRef) -> Json:
     if fact is None or fact.error:
         raise TemplateFailure("the load was cancelled" if fact is None else fact.error)
     return fact.value
-
-
-def _name_of(place: str) -> str:
-    return str(key_of_token({}, place.split("/")[1]))

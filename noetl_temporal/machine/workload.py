@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Span, Value
-from noetl_compiler.graph.contents import key_of_token, pointer, templates_in
+from noetl_compiler.graph.contents import pointer, templates_in, tokens_of
 from noetl_temporal.machine import json_merge
 
 __all__ = ["is_read_at_start", "workload_of"]
@@ -68,10 +68,10 @@ def _names_of_run(payload: dict[str, Json], execution_id: int, at: int) -> dict[
 
 def _is_overridden(pointer: str, payload: Json) -> bool:
     """Whether the request replaces the value at a JSON pointer."""
-    for token in pointer.split("/")[1:]:
+    for name in tokens_of(pointer):
         if not isinstance(payload, Mapping):
             return True
-        inner, name = cast("Mapping[str, Json]", payload), str(key_of_token(payload, token))
+        inner = cast("Mapping[str, Json]", payload)
         if name not in inner:
             return False
         payload = inner[name]

@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler.graph.values import Json, Template, Value
 
-__all__ = ["key_of_token", "pointer", "templates_in", "tokens_of", "value_at", "with_values_at"]
+__all__ = ["pointer", "templates_in", "tokens_of", "value_at", "with_values_at"]
 
 
 def pointer(parent: str, key: str | int) -> str:
@@ -28,13 +28,6 @@ def tokens_of(path: str) -> tuple[str, ...]:
     return tuple([token.replace("~1", "/").replace("~0", "~") for token in tokens] if "~" in path else tokens)
 
 
-def key_of_token(container: Json, token: str) -> str | int:
-    """Return the key or index that a token of a pointer means in a mapping or list."""
-    if isinstance(container, list):
-        return int(token)
-    return token.replace("~1", "/").replace("~0", "~") if "~" in token else token
-
-
 def value_at(data: Json, path: str) -> Json:
     """Return the value at a JSON pointer."""
     for token in tokens_of(path):
@@ -45,10 +38,15 @@ def value_at(data: Json, path: str) -> Json:
 def with_values_at(data: Json, values: Mapping[str, Json]) -> Json:
     """Return a copy of the data with the values at these JSON pointers. The parents of each must be mappings."""
     for path, value in values.items():
-        token, slash, remainder = path[1:].partition("/")
-        key = key_of_token(data, token)
-        data = {**data, key: with_values_at(data[key], {f"/{remainder}": value}) if slash else value}
+        data = _with_value_at(data, tokens_of(path), value)
     return data
+
+
+def _with_value_at(data: Json, tokens: tuple[str, ...], value: Json) -> Json:
+    if not tokens:
+        return value
+    name, *others = tokens
+    return {**data, name: _with_value_at(data[name] if others else None, tuple(others), value)}
 
 
 def templates_in(part: object) -> Iterator[Template]:

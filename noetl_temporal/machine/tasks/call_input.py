@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Value
-from noetl_compiler.graph.contents import key_of_token, value_at, with_values_at
+from noetl_compiler.graph.contents import tokens_of, value_at, with_values_at
 from noetl_compiler.templating.paths import lone_path
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.deferred import Names
@@ -38,12 +38,12 @@ class CallInput(NamedTuple):
 
     def under(self, other: CallInput) -> CallInput:
         """Return this input with the names of ``other`` over its own."""
-        kept = {place: reference for place, reference in self.kept.items() if _name_of(place) not in other.values}
+        kept = {place: reference for place, reference in self.kept.items() if tokens_of(place)[0] not in other.values}
         return CallInput({**self.values, **other.values}, {**kept, **other.kept})
 
     def without_nulls(self) -> CallInput:
         """Return the names that have a value."""
-        stored_names = {_name_of(place) for place in self.kept}
+        stored_names = {tokens_of(place)[0] for place in self.kept}
         values = {name: value for name, value in self.values.items() if value is not None or name in stored_names}
         return CallInput(values, self.kept)
 
@@ -68,12 +68,8 @@ def render_input(value: Value, scope: Mapping[str, Any]) -> tuple[Json, dict[str
 
 def _is_within_mappings(data: Json, place: str) -> bool:
     """Whether the value at a JSON pointer is inside mappings only, at least one."""
-    for token in place.split("/")[1:]:
+    for token in tokens_of(place):
         if not isinstance(data, dict):
             return False
-        data = cast("dict[str, Json]", data)[str(key_of_token(cast("Json", data), token))]
+        data = cast("dict[str, Json]", data)[token]
     return bool(place)
-
-
-def _name_of(place: str) -> str:
-    return str(key_of_token({}, place.split("/")[1]))

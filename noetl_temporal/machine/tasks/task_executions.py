@@ -16,7 +16,7 @@ from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
-from noetl_temporal.machine.stored import with_deferred, with_row
+from noetl_temporal.machine.stored import with_row
 from noetl_temporal.machine.tasks import breaker
 from noetl_temporal.machine.tasks.call_input import CallInput
 from noetl_temporal.machine.tasks.calls import call_id, store_call, summary, tool_call
@@ -102,8 +102,8 @@ class TaskExecutions:
         progress = state.task
         kept: dict[str, StoredRef] | None = None
         if plan.task.kind == PLAYBOOK:
-            input_, kept = self._names.call_input(plan.task).under(CallInput(progress.bound, {}))
-            input_names = with_deferred(input_, kept)
+            call_input = self._names.call_input(plan.task).under(CallInput(progress.bound, {}))
+            (input_, kept), input_names = call_input, call_input.names
             names: Mapping[str, Any] = self._names.around_call(input_names.deferred, input_names)
         else:
             input_ = {**self._names.input_names(plan.task), **progress.bound} if plan.binds_names else progress.bound
