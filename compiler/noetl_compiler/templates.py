@@ -27,11 +27,11 @@ from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import tokens_of, value_at
 from noetl_compiler.language.quantities import FALSE_WORDS
 from noetl_compiler.templating import paths as template_paths
+from noetl_compiler.templating.analysis import TemplateProblem, analyse_template, template_problems
 from noetl_compiler.templating.budget import BudgetExceededError, NotDataError, RenderBudget
-from noetl_compiler.templating.check import TemplateProblem, check, free_paths
 from noetl_compiler.templating.clock import Clock
 from noetl_compiler.templating.materialise import materialise
-from noetl_compiler.templating.program import PathProgram, Program, compile_template
+from noetl_compiler.templating.program import PathProgram, Program, compile_template, parse_template
 from noetl_compiler.templating.secret import Secret, SecretUseError
 from noetl_compiler.templating.undefined import Absent, AbsentPartError, UndefinedNameError
 from noetl_compiler.templating.work import add_work_of, work_done
@@ -43,13 +43,13 @@ __all__ = [
     "Secret",
     "TemplateFailure",
     "TemplateProblem",
-    "check",
-    "hint_for",
-    "paths",
     "predicate",
     "project",
+    "read_paths",
     "render",
     "render_text",
+    "template_problems",
+    "undefined_name_hint",
     "work_done",
 ]
 
@@ -67,7 +67,8 @@ class TemplateFailure(Exception):  # noqa: N818 - the failure of a playbook, not
 class PredicateResult(NamedTuple):
     """The result of a predicate. ``indeterminate`` has the undefined name that it used, if any; then it does not match.
 
-    ``is_mistake`` unless that name is defined after some outcomes only (templating/undefined.py).
+    ``is_mistake``: no outcome defines that name. False for a part that only some outcomes have
+    (templating/undefined.py).
     """
 
     matched: bool
@@ -127,19 +128,22 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
         add_work_of(budget)
 
 
-def hint_for(source: str, scope: Mapping[str, Any], path: str) -> str:
+def undefined_name_hint(source: str, scope: Mapping[str, Any], path: str) -> str:
     """Return ``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or ``""``."""
     return _hint(*_missing_path(source, scope, path.rpartition(".")[2]))
 
 
-def paths(source: str) -> tuple[str, ...]:
+def read_paths(source: str) -> tuple[str, ...]:
     """Return the sorted dotted paths of the scope that a template reads (``workload.api_url``). Raises TemplateFailure
     for a syntax error.
     """
-    try:
-        return free_paths(source)
-    except TemplateSyntaxError as error:
-        raise TemplateFailure(_syntax_message(error)) from error
+    analysis = analyse_template(source)
+    if analysis.problems and not analysis.read_paths:
+        try:
+            parse_template(source)
+        except TemplateSyntaxError as error:
+            raise TemplateFailure(_syntax_message(error)) from error
+    return analysis.read_paths
 
 
 def project(scope: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Json]:
@@ -196,14 +200,14 @@ def _failure(
 
 
 def _hint(path: str, names: Mapping[str, Any]) -> str:
-    """Return the hint for an undefined path; ``names`` are those defined beside its last part."""
-    within, _, name = path.rpartition(".")
-    return nearest_name(name, names, within)
+    """Return the hint for an undefined path; ``names`` are those defined in the mapping that lacks its last part."""
+    container, _, name = path.rpartition(".")
+    return nearest_name(name, names, container)
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:
     """Return the undefined path that ends with ``name``, and the mapping in which it was not found."""
-    for path in free_paths(source):
+    for path in analyse_template(source).read_paths:
         parts = path.split(".")
         count, container = template_paths.follow_path(scope, parts)
         if count < len(parts) and parts[count] == name:

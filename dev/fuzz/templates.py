@@ -106,7 +106,7 @@ def _arguments(rng: random.Random, depth: int) -> str:
 
 def check_template(source: str) -> None:
     """Check a template, describe it in words, and render it as a condition, alone and inside data."""
-    templates.check(source)
+    templates.template_problems(source)
     read_condition(Template(source, SPAN))
     for run in (
         lambda: templates.render_text(source, SCOPE),

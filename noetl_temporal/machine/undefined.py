@@ -44,5 +44,5 @@ def is_reported(names: NamesProfile, others: Iterable[bool]) -> bool:
 
 
 def _hint(source: str, scope: Mapping[str, Any], name: str) -> str:
-    hint = templates.hint_for(source, scope, name)
+    hint = templates.undefined_name_hint(source, scope, name)
     return f": {hint}" if hint else ""

@@ -19,7 +19,7 @@ def is_read_at_start(graph: Graph, name: str) -> bool:
     """
     if any(templates_in(graph.timeout)):
         return True
-    paths = {path for template in templates_in(graph.workload) for path in templates.paths(template.source)}
+    paths = {path for template in templates_in(graph.workload) for path in templates.read_paths(template.source)}
     return any(path in ("workload", "payload") or f".{name}." in f".{path}." for path in paths)
 
 
@@ -50,7 +50,7 @@ def _self_referencing(data: Mapping[str, Json], spans: Mapping[str, Span]) -> di
     """Return the defaults whose template reads its own name, each with all names that it reads."""
     sources = {name: str(value) for name, value in data.items() if pointer("", name) in spans}
     read = {
-        name: {path.removeprefix("workload.").partition(".")[0] for path in templates.paths(source)}
+        name: {path.removeprefix("workload.").partition(".")[0] for path in templates.read_paths(source)}
         for name, source in sources.items()
     }
     return {name: names for name, names in read.items() if name in names}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_compiler.language.events import NAMES
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.non_boolean import NonBoolean
 from noetl_compiler.templating.outcome_truths import WORDS
 from noetl_temporal.machine.views import EventName
@@ -45,7 +45,7 @@ from noetl_temporal.machine.views import EventName
     ],
 )
 def test_the_value_of_a_condition_after_a_call(source: str, ok: bool | None, error: bool | None) -> None:
-    truths = examine(source).truths
+    truths = analyse_template(source).truths
     assert (truths.ok, truths.error) == (ok, error)
 
 
@@ -86,4 +86,4 @@ def test_an_event_equals_nothing_that_is_not_text(other: object) -> None:
     ],
 )
 def test_values_that_are_neither_true_nor_false(source: str, booleans: list[NonBoolean]) -> None:
-    assert list(examine(source).non_boolean) == booleans
+    assert list(analyse_template(source).non_boolean) == booleans

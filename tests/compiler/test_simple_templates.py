@@ -1,4 +1,4 @@
-"""Paths and comparisons are examined without Jinja: the facts must be those of its parser."""
+"""Lone paths and comparisons are analysed without Jinja. The analysis must be that of the parsed template."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2.exceptions import TemplateSyntaxError
 
-from noetl_compiler.templating.check import (
-    TemplateFacts,
-    _examine_parsed,  # pyright: ignore[reportPrivateUsage] - the way of all other templates
-    _examine_simple,  # pyright: ignore[reportPrivateUsage] - what is tested
+from noetl_compiler.templating.analysis import (
+    TemplateAnalysis,
+    _analyse_parsed,  # pyright: ignore[reportPrivateUsage] - used for all other templates
+    _analyse_simple,  # pyright: ignore[reportPrivateUsage] - the function under test
 )
 
 
@@ -56,13 +56,13 @@ SOURCES = st.tuples(
 
 @given(SOURCES)
 def test_simple_templates_have_the_same_properties_with_and_without_the_parser(source: str) -> None:
-    examination = _examine_simple(source)
-    assert examination is None or examination == parsed_facts(source)
+    analysis = _analyse_simple(source)
+    assert analysis is None or analysis == analysis_of_parsed(source)
 
 
-def parsed_facts(source: str) -> TemplateFacts | str:
+def analysis_of_parsed(source: str) -> TemplateAnalysis | str:
     try:
-        return _examine_parsed(source)
+        return _analyse_parsed(source)
     except TemplateSyntaxError as error:
         return str(error)
 
@@ -78,7 +78,7 @@ def parsed_facts(source: str) -> TemplateFacts | str:
     ],
 )
 def test_comparisons_take_no_parser(source: str, paths: tuple[str, ...]) -> None:
-    assert _examine_simple(source) == TemplateFacts((), paths, (), paths)
+    assert _analyse_simple(source) == TemplateAnalysis((), paths, (), paths)
 
 
 @pytest.mark.parametrize(
@@ -94,4 +94,4 @@ def test_comparisons_take_no_parser(source: str, paths: tuple[str, ...]) -> None
     ],
 )
 def test_other_templates_are_left_to_the_parser(source: str) -> None:
-    assert _examine_simple(source) is None
+    assert _analyse_simple(source) is None

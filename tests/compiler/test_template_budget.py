@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.source import expression_ranges
-from noetl_compiler.templates import TemplateFailure, check, predicate, project, render, render_text
+from noetl_compiler.templates import TemplateFailure, predicate, project, render, render_text, template_problems
 from noetl_compiler.templating.filters import (
     CHARGE_BODY,
     CHARGE_VALUE,
@@ -237,7 +237,7 @@ TOO_DEEP = [
 def test_templates_too_large_to_compile_are_reported_with_a_position(source: str) -> None:
     with pytest.raises(TemplateFailure):
         render_text(source, SCOPE)
-    (problem,) = check(source)
+    (problem,) = template_problems(source)
     assert source[problem.start :].startswith("{")
 
 
@@ -286,7 +286,7 @@ def test_a_template_that_is_too_large_is_refused_as_fast_as_it_is_read() -> None
     begin = time.perf_counter()
     expression_ranges(source)
     read = time.perf_counter()
-    assert "more expressions" in check(source)[0].message
+    assert "more expressions" in template_problems(source)[0].message
     assert time.perf_counter() - read < 20 * (read - begin)
 
 
@@ -303,7 +303,7 @@ PARTS = ["(", "[", "{", "-", "not ", "a", " b", "1", "+", "*", "~", "|d", ")", "
 @given(st.lists(st.sampled_from([*PARTS, " if ", " else ", "'x'", " is "]), max_size=70))
 def test_a_short_expression_without_a_problem_compiles(parts: list[str]) -> None:
     source = f"{{{{ {''.join(parts)[:144]} }}}}"
-    if not check(source):
+    if not template_problems(source):
         compile_template(source)
 
 
@@ -325,7 +325,7 @@ def test_the_deepest_short_expression_compiles(opening: str, closing: str) -> No
     levels = (150 - 7) // len(opening + closing)
     source = f"{{{{ {opening * levels}1{closing * levels} }}}}"
     assert len(source) <= 150
-    if not check(source):
+    if not template_problems(source):
         compile_template(source)
 
 
@@ -333,4 +333,4 @@ def test_the_deepest_short_expression_compiles(opening: str, closing: str) -> No
 def test_a_template_cannot_spell_the_filters_that_charge_for_it(name: str) -> None:
     """``worked(-999_999_999)`` paid a budget back that then lasted for hours."""
     assert name in FILTERS
-    assert [diagnostic.message for diagnostic in check(f"{{{{ '' | {name}(-999999999) }}}}")] != []
+    assert [diagnostic.message for diagnostic in template_problems(f"{{{{ '' | {name}(-999999999) }}}}")] != []

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from noetl_compiler.templates import TemplateFailure, check, paths, predicate, project
+from noetl_compiler.templates import TemplateFailure, predicate, project, read_paths, template_problems
 
 PATHS = [
     ("no template", ()),
@@ -30,12 +30,12 @@ PATHS = [
 
 @pytest.mark.parametrize(("source", "expected"), PATHS)
 def test_the_paths_a_template_names(source: str, expected: tuple[str, ...]) -> None:
-    assert paths(source) == expected
+    assert read_paths(source) == expected
 
 
 def test_bad_syntax_has_no_paths() -> None:
     with pytest.raises(TemplateFailure):
-        paths("{{ a b }}")
+        read_paths("{{ a b }}")
 
 
 SOURCES = st.sampled_from(
@@ -58,7 +58,7 @@ SCOPES = st.dictionaries(
 @given(SOURCES, SCOPES)
 def test_a_predicate_decides_the_same_on_the_projection(source: str, scope: dict[str, Any]) -> None:
     """The activity has only the projection; it must decide as the machine would."""
-    assert decision_of(source, project(scope, paths(source))) == decision_of(source, scope)
+    assert decision_of(source, project(scope, read_paths(source))) == decision_of(source, scope)
 
 
 def decision_of(source: str, scope: dict[str, Any]) -> bool | str:
@@ -91,27 +91,29 @@ CHECKS: list[tuple[str, list[tuple[str, str, str]]]] = [
 
 @pytest.mark.parametrize(("source", "expected"), CHECKS)
 def test_problems_are_found_where_they_are(source: str, expected: list[tuple[str, str, str]]) -> None:
-    problems = [(problem.message, problem.hint, source[problem.start : problem.end]) for problem in check(source)]
+    problems = [
+        (problem.message, problem.hint, source[problem.start : problem.end]) for problem in template_problems(source)
+    ]
     assert problems == expected
-    assert all(problem.start > source.find(" | y'") for problem in check(source))
+    assert all(problem.start > source.find(" | y'") for problem in template_problems(source))
 
 
 @pytest.mark.parametrize(
     "source", ["{{ [1] | random }}", "{{ random() }}", "{{ lipsum(n=1) }}", "{{ uuid() }}", "{{ utcnow() }}"]
 )
 def test_nondeterministic_functions_are_forbidden(source: str) -> None:
-    (problem,) = check(source)
+    (problem,) = template_problems(source)
     assert problem.forbidden
     assert problem.hint
 
 
 def test_now_is_the_scopes_to_give() -> None:
-    assert check("{{ now() }}") == ()
+    assert template_problems("{{ now() }}") == ()
 
 
 @example("{{.)")
 @given(st.text(alphabet="{}%#|. \nabx'\"()[]~-"))
 def test_any_text_has_problems_or_none(source: str) -> None:
-    for problem in check(source):
+    for problem in template_problems(source):
         assert problem.message
         assert 0 <= problem.start <= problem.end <= len(source)

@@ -19,11 +19,11 @@ from noetl_compiler.templates import (
     Absent,
     PredicateResult,
     TemplateFailure,
-    check,
     predicate,
     project,
     render,
     render_text,
+    template_problems,
 )
 
 
@@ -466,6 +466,6 @@ def test_a_cached_predicate_costs_less_than_twice_what_jinja_takes() -> None:
 
 def test_a_constant_that_cannot_be_computed_does_not_crash_the_check() -> None:
     source = "{% set a = 2.5[0] and 1 %}{{ a }}"
-    assert check(source) == ()
+    assert template_problems(source) == ()
     with pytest.raises(TemplateFailure):
         render_text(source, {})

@@ -19,7 +19,7 @@ from noetl_compiler.language.names import OUTCOME, WORKLOAD
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode
 from noetl_compiler.phases import ParsedPlaybook, compile_parsed
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.template_uses import template_uses
 from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
@@ -110,7 +110,7 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
     names = VisibleNames(playbook)
     nulls = {name for name, default in mapping_of(playbook.workload).items() if default is None}
     for use in template_uses(playbook):
-        for path in () if use.is_predicate else examine(use.template.source).needs:
+        for path in () if use.is_predicate else analyse_template(use.template.source).required_paths:
             head, _, remainder = path.partition(".")
             name = remainder.partition(".")[0]
             if names.binds(use, head):
@@ -123,7 +123,11 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
 
 def _words_in(playbook: Playbook, text: str) -> frozenset[str] | None:
     """Return the words of the text; None if the request is read as a whole, so that any name may be used."""
-    if any(path in _REQUEST_NAMES for use in template_uses(playbook) for path in examine(use.template.source).reads):
+    if any(
+        path in _REQUEST_NAMES
+        for use in template_uses(playbook)
+        for path in analyse_template(use.template.source).read_paths
+    ):
         return None
     return frozenset(_WORD.findall(text))
 

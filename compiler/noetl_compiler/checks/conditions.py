@@ -9,25 +9,25 @@ from noetl_compiler.graph import Span
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.templates import TemplateFailure, predicate
-from noetl_compiler.templating.check import TemplateFacts
+from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.template_uses import TemplateUse
 
 __all__ = ["warn_of_wrong_condition"]
 
 
-def warn_of_wrong_condition(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+def warn_of_wrong_condition(use: TemplateUse, analysis: TemplateAnalysis, report: Report) -> None:
     """Report NT305 and NT307. A literal ``true`` or ``{{ true }}`` is not reported."""
     source, span = use.template.source, use.template.span
-    if not use.is_predicate or facts.problems or "{{" not in source or "{%" in source:
+    if not use.is_predicate or analysis.problems or "{{" not in source or "{%" in source:
         return
     if _has_text_outside(source):
         message = "the text around the expression makes this condition always true"
         report.warning(Code.CONSTANT_CONDITION, span, message, "put the whole condition inside the braces")
-    elif not facts.reads and not _is_literal(source):
+    elif not analysis.read_paths and not _is_literal(source):
         message = f"this condition reads no variable, so it {_constant_result(source)}"
         report.warning(Code.CONSTANT_CONDITION, span, message, "read a value that can differ between runs")
-    elif facts.reads:
-        _warn_of_non_boolean(use, facts, report)
+    elif analysis.read_paths:
+        _warn_of_non_boolean(use, analysis, report)
 
 
 def _constant_result(source: str) -> str:
@@ -49,11 +49,11 @@ def _is_literal(source: str) -> bool:
     return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
 
 
-def _warn_of_non_boolean(use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+def _warn_of_non_boolean(use: TemplateUse, analysis: TemplateAnalysis, report: Report) -> None:
     if len(expression_ranges(use.template.source)) > 1:
         message, hint = "several expressions yield a string, not true or false", "join them with and, or"
         report.warning(Code.NOT_BOOLEAN, use.template.span, message, hint)
-    for constant in facts.non_boolean:
+    for constant in analysis.non_boolean:
         span, message = use.template.span, f"this condition yields {constant.description}, not true or false"
         if constant.text:
             span = _span_of_string(constant.text, use, report)

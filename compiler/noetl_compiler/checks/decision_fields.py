@@ -11,7 +11,7 @@ from noetl_compiler.language.names import PREVIOUS_OUTCOME
 from noetl_compiler.language.tool_results import DECISION
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
-from noetl_compiler.templating.check import TemplateFacts
+from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.value_merge import mapping_of
@@ -22,11 +22,13 @@ __all__ = ["warn_of_misspelt_decisions"]
 _FORM = "form"
 
 
-def warn_of_misspelt_decisions(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
+def warn_of_misspelt_decisions(
+    use: TemplateUse, analysis: TemplateAnalysis, names: VisibleNames, report: Report
+) -> None:
     """Report NT303 for a field that is similar to one of the decision, or of its form."""
     if not names.approvals:
         return
-    for path in facts.needs:
+    for path in analysis.required_paths:
         parts = path.split(".")
         task, depth = _approval(parts, use, names)
         if task is None:

@@ -17,7 +17,7 @@ from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, routes_of
-from noetl_compiler.templating.check import TemplateFacts
+from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
@@ -72,16 +72,16 @@ def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
 
 
 def warn_of_early_results(
-    use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder, report: Report
+    use: TemplateUse, analysis: TemplateAnalysis, names: VisibleNames, order: StepOrder, report: Report
 ) -> None:
     """Report NT306."""
     if use.step is None:
         return
     reader = use.step.name.text
-    own_paths = _paths_to_own_result(use, facts, names, order)
+    own_paths = _paths_to_own_result(use, analysis, names, order)
     for path in own_paths:
         _warn_of_own_result(path, use, report)
-    for path in (path for path in facts.needs if path not in own_paths):
+    for path in (path for path in analysis.required_paths if path not in own_paths):
         name = _step_read_by(path, use, names, order)
         if name not in order.steps or order.may_precede(name, reader):
             continue
@@ -94,7 +94,7 @@ def warn_of_early_results(
 
 
 def _paths_to_own_result(
-    use: TemplateUse, facts: TemplateFacts, names: VisibleNames, order: StepOrder
+    use: TemplateUse, analysis: TemplateAnalysis, names: VisibleNames, order: StepOrder
 ) -> tuple[str, ...]:
     """Return the paths by which a rule's condition reads the result of its own task, which is bound only after the
     rules. A test such as ``is defined`` is allowed: it distinguishes the first call from later ones.
@@ -102,7 +102,10 @@ def _paths_to_own_result(
     rules = use.task.policy.rules if use.task is not None and use.task.policy is not None else ()
     if not any(rule.body.when is use.template for rule in rules):
         return ()
-    paths = (*facts.needs, *(path for path in facts.tested_paths if "." in path.removeprefix("results.")))
+    paths = (
+        *analysis.required_paths,
+        *(path for path in analysis.tested_paths if "." in path.removeprefix("results.")),
+    )
     return tuple(path for path in dict.fromkeys(paths) if _reads_own_result(path, use, names, order))
 
 

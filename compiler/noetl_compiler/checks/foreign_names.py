@@ -9,7 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
-from noetl_compiler.templating.check import TemplateFacts
+from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import VisibleNames
@@ -32,10 +32,10 @@ _FOREIGN: Mapping[Dialect, Mapping[str, str]] = MappingProxyType(
 """Dialect -> name of another dialect -> hint."""
 
 
-def warn_of_foreign_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
+def warn_of_foreign_names(use: TemplateUse, analysis: TemplateAnalysis, names: VisibleNames, report: Report) -> None:
     """Report NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
     foreign = _FOREIGN[names.dialect]
-    for name in foreign.keys() & {path.partition(".")[0] for path in facts.reads}:
+    for name in foreign.keys() & analysis.root_names:
         if names.binds(use, name):
             continue
         if report.is_first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):

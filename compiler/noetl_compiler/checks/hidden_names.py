@@ -14,7 +14,7 @@ from noetl_compiler.diagnostics import Related
 from noetl_compiler.language.names import CALL_NAMES, OUTCOME
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
-from noetl_compiler.templating.check import TemplateFacts
+from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 
@@ -39,11 +39,11 @@ class HiddenNames:
         names |= {step.loop.element.text for step in steps if step.loop is not None}
         self._names = names & OUTCOME.keys()
 
-    def warn(self, use: TemplateUse, facts: TemplateFacts, report: Report) -> None:
+    def warn(self, use: TemplateUse, analysis: TemplateAnalysis, report: Report) -> None:
         """Report NT308, once per name, at the first condition that reads it."""
         if not self._names or not use.is_predicate or use.rendered_at not in _CONDITIONS:
             return
-        for head in sorted(self._names & {path.partition(".")[0] for path in facts.reads}):
+        for head in sorted(self._names & analysis.root_names):
             for hidden_name in self._hidden_names(use, head):
                 if report.is_first(f"hidden name {hidden_name.name.span}"):
                     _report(hidden_name, use, report)

@@ -13,7 +13,7 @@ from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Loop, Playbook, Step
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.paths import lone_path
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
@@ -51,10 +51,10 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbo
     if not text or len(text) > _MAX_EXPRESSION_LENGTH:
         return ""
     source = f"{{{{ {text} }}}}"
-    facts = examine(source)
+    analysis = analyse_template(source)
     use = TemplateUse(Template(source, loop.collection_span), RenderedAt.STEP, step)
-    heads = {path.partition(".")[0] for path in facts.reads}
-    if not heads or facts.problems:
+    heads = analysis.root_names
+    if not heads or analysis.problems:
         return ""
     names = VisibleNames(playbook)
     return text if all(names.knows(use, head) for head in heads) else ""

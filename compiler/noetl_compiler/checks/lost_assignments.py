@@ -15,7 +15,7 @@ from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, set_by_task
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.template_uses import RenderedAt, template_uses
 
 __all__ = ["warn_of_lost_assignments"]
@@ -65,8 +65,8 @@ def _names_read_by_steps(playbook: Playbook) -> dict[str, set[str]]:
     for use in template_uses(playbook):
         if use.step is None or (use.step.loop is not None and use.rendered_at not in _AFTER_THE_LOOP):
             continue
-        facts = examine(use.template.source)
-        for path in (*facts.needs, *facts.tested_paths):
+        analysis = analyse_template(use.template.source)
+        for path in (*analysis.required_paths, *analysis.tested_paths):
             names[use.step.name.text].add(path.removeprefix(_ITER).partition(".")[0])
     return names
 

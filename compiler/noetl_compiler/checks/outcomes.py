@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Template
 from noetl_compiler.language.words import OnStatus, Status
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 
 __all__ = ["BOTH", "holds_after", "is_impossible", "possible_outcomes"]
 
@@ -17,7 +17,7 @@ def holds_after(when: Template | None, outcome: Status, *, after_loop: bool = Fa
         return True
     if "{" not in when.source:
         return False
-    truths = examine(when.source).truths
+    truths = analyse_template(when.source).truths
     if after_loop:
         return truths.loop_ok if outcome == "ok" else truths.loop_error
     return truths.ok if outcome == "ok" else truths.error
@@ -35,7 +35,7 @@ def is_impossible(when: Template, *, after_loop: bool = False) -> bool:
     """Whether a condition that is not constant never holds: neither after a call nor without one."""
     if "{" not in when.source:
         return False
-    truths = examine(when.source).truths
+    truths = analyse_template(when.source).truths
     return (
         truths.always is None and truths.skipped is False and not possible_outcomes("any", when, after_loop=after_loop)
     )

@@ -11,7 +11,7 @@ from noetl_compiler.language.keychain import SECRETS_ENTRY, SECRETS_TOOL, origin
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.secret_uses import misused_secret, reads_secret
 from noetl_compiler.templating.template_uses import TemplateUse, template_uses
@@ -59,7 +59,7 @@ def _forbid_wrong_uses(playbook: Playbook, report: Report) -> None:
 
 def _secret_roots(use: TemplateUse, names: VisibleNames) -> frozenset[str]:
     """Return the root names of the secrets that a template reads: ``keychain``, or an entry that nothing shadows."""
-    roots = {path.partition(".")[0] for path in examine(use.template.source).reads}
+    roots = analyse_template(use.template.source).root_names
     shadowing = names.results | names.ctx | names.workload | names.region_names
     entry_names = (roots & names.keychain) - shadowing
     return frozenset(name for name in {*entry_names, *(roots & {_KEYCHAIN})} if not names.binds(use, name))
@@ -71,7 +71,7 @@ def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:
         for splice in task.splices:
             for position, span in splice.value.templates.items():
                 template = Template(str(splice.value.data) if not position else "", span)
-                roots = {path.partition(".")[0] for path in examine(template.source).reads}
+                roots = analyse_template(template.source).root_names
                 if secret_roots := frozenset(roots & {_KEYCHAIN, *names.keychain}):
                     message = "code cannot contain a secret: bind it with input, and read it by its name"
                     _report(template, secret_roots, message, report)

@@ -12,7 +12,7 @@ from noetl_compiler.diagnostics import nearest_name
 from noetl_compiler.language.defaults import ENTRY_STEP
 from noetl_compiler.language.names import BELOW_OUTCOME, COUNTS, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
-from noetl_compiler.templating.check import TemplateFacts
+from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import IN_LOOP, VisibleNames
@@ -44,9 +44,9 @@ _ROOT_HINTS = {
 }
 
 
-def warn_of_undefined_names(use: TemplateUse, facts: TemplateFacts, names: VisibleNames, report: Report) -> None:
+def warn_of_undefined_names(use: TemplateUse, analysis: TemplateAnalysis, names: VisibleNames, report: Report) -> None:
     """Report NT303."""
-    for path in facts.needs:
+    for path in analysis.required_paths:
         head, _, tail = path.partition(".")
         if not names.knows(use, head):
             _report_name(path, use, names, report)

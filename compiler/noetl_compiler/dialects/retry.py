@@ -34,11 +34,13 @@ from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 
 __all__ = ["Retry", "read_retry", "warn_of_unbounded_pages"]
 
 _INITIAL_DELAY, _MAX_DELAY = Value(defaults.DELAY), Value(defaults.RETRY_MAX_DELAY)
+
+_ERROR_NAMES = frozenset({"error", "last_error"})
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -114,7 +116,7 @@ def _read_entry(node: Node, report: Report) -> _Part:
 
 
 def _is_about_error(when: Template | None) -> bool:
-    return when is None or any(path.partition(".")[0] in ("error", "last_error") for path in examine(when.source).reads)
+    return when is None or not analyse_template(when.source).root_names.isdisjoint(_ERROR_NAMES)
 
 
 def _read_failure_rules(

@@ -15,7 +15,7 @@ from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.source import expression_ranges
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = [
@@ -68,7 +68,7 @@ def combine_conditions(left: Template | None, right: Template | None) -> Templat
     """
     if left is None or right is None:
         return left or right
-    if invalid := next((template for template in (left, right) if examine(template.source).problems), None):
+    if invalid := next((template for template in (left, right) if analyse_template(template.source).problems), None):
         return invalid
     return Template(f"{{{{ ({_inner_expression(left)}) and ({_inner_expression(right)}) }}}}", left.span)
 

@@ -16,7 +16,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer, templates_in
 from noetl_compiler.language.names import ALL_RESULTS, WORKLOAD, WORKLOAD_DEFAULTS, results_name
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.value_merge import mapping_of, overlay, select_names
 
 __all__ = ["Ending", "arrival_name", "lower_ending"]
@@ -75,7 +75,7 @@ def _names_at_arrivals(requested_result: Value, results: set[str]) -> list[str]:
 
 
 def _first_names(value: Value) -> set[str]:
-    return {path.partition(".")[0] for template in templates_in(value) for path in examine(template.source).reads}
+    return {name for template in templates_in(value) for name in analyse_template(template.source).root_names}
 
 
 def _args_of_end(loop: str, end: syntax.Step, arrival_names: list[str]) -> Value:

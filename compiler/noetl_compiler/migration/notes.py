@@ -15,7 +15,7 @@ from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import routes_of
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["migration_notes"]
@@ -116,7 +116,7 @@ def _older_names(root: MappingNode, defined_names: set[str]) -> Iterator[Note]:
     spans_by_name: dict[str, list[Span]] = defaultdict(list)
     for node in _walk(root):
         if isinstance(node, ScalarNode) and (span := node.template_span):
-            for name in {path.partition(".")[0] for path in examine(node.text).reads} - defined_names:
+            for name in analyse_template(node.text).root_names - defined_names:
                 spans_by_name[name].append(span)
     for name, successor in _SUCCESSORS.items():
         if spans := spans_by_name.get(name):

@@ -27,7 +27,7 @@ from noetl_compiler.preview.phrases import (
     when_in_words,
 )
 from noetl_compiler.preview.tree import draw
-from noetl_compiler.templates import paths
+from noetl_compiler.templates import read_paths
 from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import mapping_of
 
@@ -259,7 +259,7 @@ def _sets(assigns: tuple[Assign, ...]) -> Iterator[str]:
 
 def _value_text(value: Json) -> str:
     """Return a value in words; an internal name of the compiler is replaced by its meaning."""
-    paths_read = paths(value) if isinstance(value, str) else ()
+    paths_read = read_paths(value) if isinstance(value, str) else ()
     if PASSED_ROOT.rstrip(".") in paths_read:
         return "the value that the incoming edge passes"
     return value_text(value)

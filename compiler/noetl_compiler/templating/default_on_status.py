@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.graph import Template
 from noetl_compiler.language.names import STATUS_NAMES
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 
 __all__ = ["default_on_status"]
 
@@ -16,5 +16,5 @@ def default_on_status(when: Template | None) -> OnStatus:
     """
     if when is None:
         return "ok"
-    names = {path.partition(".")[0] for path in examine(when.source).reads}
+    names = analyse_template(when.source).root_names
     return "any" if names & STATUS_NAMES else "ok"

@@ -6,21 +6,21 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-__all__ = ["NonBoolean", "non_boolean"]
+__all__ = ["NonBoolean", "non_boolean_values"]
 
 _ARITHMETIC = (nodes.Add, nodes.Sub, nodes.Mul, nodes.Div, nodes.FloorDiv, nodes.Mod, nodes.Pow, nodes.Neg, nodes.Pos)
 
 
 class NonBoolean(NamedTuple):
-    """A value that is not boolean. ``description`` is for people; ``text`` is the string if it is one of several
-    constants.
+    """A value of a condition that is not boolean. ``description`` is for people. ``text`` is the value if it is
+    a string constant in an ``and``, ``or``, ``not`` or ``if``, otherwise empty.
     """
 
     description: str
     text: str = ""
 
 
-def non_boolean(expression: nodes.Expr | None) -> tuple[NonBoolean, ...]:
+def non_boolean_values(expression: nodes.Expr | None) -> tuple[NonBoolean, ...]:
     """Return the values that are not boolean, in reading order. Values commonly tested for emptiness are left out."""
     if expression is None:
         return ()
@@ -29,7 +29,7 @@ def non_boolean(expression: nodes.Expr | None) -> tuple[NonBoolean, ...]:
 
 
 def _alternatives(node: nodes.Expr) -> list[nodes.Expr]:
-    """Return the expressions whose values a condition may have."""
+    """Return the expressions one of which decides the result of a condition."""
     match node:
         case nodes.And() | nodes.Or():
             return [*_alternatives(node.left), *_alternatives(node.right)]

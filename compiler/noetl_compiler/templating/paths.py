@@ -44,10 +44,10 @@ _RESERVED_WORDS = _GLOBALS | {"and", "else", "false", "if", "in", "is", "none", 
 
 class TemplatePaths(NamedTuple):
     """The sorted dotted paths that a template reads, those that it tests for existence (``a.b is defined``,
-    ``a.b | default(0)``), and everything that it calls or applies.
+    ``a.b | default(0)``), and its calls, filters and tests.
     """
 
-    reads: tuple[str, ...]
+    read_paths: tuple[str, ...]
     tested_paths: tuple[str, ...]
     applications: tuple[Application, ...]
 
@@ -90,8 +90,8 @@ def collect_paths(tree: nodes.Template) -> TemplatePaths:
     unread_names: set[str] = set(_GLOBALS)
     if not all(isinstance(node, nodes.Output) for node in tree.body):
         unread_names |= {path.partition(".")[0] for path in paths} - _undeclared_names(tree)
-    reads = tuple(sorted(path for path in paths if path.partition(".")[0] not in unread_names))
-    return TemplatePaths(reads, tuple(sorted(_tested_paths(applications))), tuple(applications))
+    read_paths = tuple(sorted(path for path in paths if path.partition(".")[0] not in unread_names))
+    return TemplatePaths(read_paths, tuple(sorted(_tested_paths(applications))), tuple(applications))
 
 
 def _undeclared_names(tree: nodes.Template) -> set[str]:
@@ -102,13 +102,13 @@ def _undeclared_names(tree: nodes.Template) -> set[str]:
     return analysis.undeclared_identifiers
 
 
-def unguarded_paths(reads: Iterable[str], tested_paths: Iterable[str]) -> tuple[str, ...]:
+def unguarded_paths(read_paths: Iterable[str], tested_paths: Iterable[str]) -> tuple[str, ...]:
     """Return the paths that are read without a test that they, an ancestor or a descendant exists."""
     guards = set(tested_paths)
     if not guards:
-        return tuple(reads)
+        return tuple(read_paths)
     above = {ancestor for path in guards for ancestor in _with_ancestors(path)}
-    return tuple(path for path in reads if path not in above and guards.isdisjoint(_with_ancestors(path)))
+    return tuple(path for path in read_paths if path not in above and guards.isdisjoint(_with_ancestors(path)))
 
 
 def _tested_paths(applications: Iterable[Application]) -> set[str]:

@@ -132,7 +132,7 @@ def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, 
         sources.update(template.source for template in templates_in(_numeric_values(rule)))
     for sink in sinks:
         sources.update(template.source for template in templates_in((sink.config, sink.guard)))
-    return tuple(sorted({path for source in sources for path in templates.paths(source)}))
+    return tuple(sorted({path for source in sources for path in templates.read_paths(source)}))
 
 
 def _numeric_values(rule: CallRule) -> tuple[Value | None, ...]:

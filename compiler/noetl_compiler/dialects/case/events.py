@@ -18,7 +18,7 @@ from jinja2 import nodes
 
 from noetl_compiler.graph import Template
 from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
-from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templates import TemplateFailure, read_paths
 from noetl_compiler.templating.truth import ABSENT, PRESENT, read_expression, truth
 
 __all__ = ["extend_condition", "matching_events", "reads"]
@@ -48,7 +48,7 @@ def matching_events(when: Template | None) -> frozenset[CaseEvent]:
 def reads(when: Template | None, *names: str) -> bool:
     """Whether a template names one of these."""
     try:
-        return when is not None and any(path.partition(".")[0] in names for path in paths(when.source))
+        return when is not None and any(path.partition(".")[0] in names for path in read_paths(when.source))
     except TemplateFailure:
         return False  # syntax errors are reported by the check of templates
 

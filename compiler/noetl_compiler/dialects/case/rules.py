@@ -28,7 +28,7 @@ from noetl_compiler.language.events import CASE_EVENTS, CaseEvent
 from noetl_compiler.language.names import CALL_NAMES
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
-from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templates import TemplateFailure, read_paths
 from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.templating.truth import string_constants
 
@@ -196,7 +196,7 @@ def _is_about_item(rule: CaseRule, subject: Subject) -> bool:
     if reads(rule.when, subject.element or "", "error", "status_code"):
         return True
     try:
-        return any("." in path and path.partition(".")[0] in _CALL_NAMES for path in paths(rule.when.source))
+        return any("." in path and path.partition(".")[0] in _CALL_NAMES for path in read_paths(rule.when.source))
     except TemplateFailure:
         return False
 

@@ -20,7 +20,7 @@ from noetl_compiler.graph.contents import value_at
 from noetl_compiler.language import defaults
 from noetl_compiler.language.words import Status
 from noetl_compiler.syntax import Name, Policy, Rule, Task
-from noetl_compiler.templates import TemplateFailure, paths
+from noetl_compiler.templates import TemplateFailure, read_paths
 
 __all__ = ["guard_of", "guarded_sinks", "guarded_tasks", "policy_of", "reads_assigned", "sets_on_arcs"]
 
@@ -138,10 +138,10 @@ def reads_assigned(value: Value, pointer: str, assignments: tuple[Assign, ...]) 
     """Whether the template at ``pointer`` reads a name that is assigned here, and so must see the new value."""
     names = {re.split(r"[.\[]", assign.target)[1] for assign in assignments}
     try:
-        read_paths = [path.split(".") for path in paths(str(value_at(value.data, pointer)))]
+        paths = [path.split(".") for path in read_paths(str(value_at(value.data, pointer)))]
     except TemplateFailure:
         return False
-    return any((path[1] if path[0] in ("ctx", "vars") and len(path) > 1 else path[0]) in names for path in read_paths)
+    return any((path[1] if path[0] in ("ctx", "vars") and len(path) > 1 else path[0]) in names for path in paths)
 
 
 def guard_of(rule: CaseRule) -> Guard:

@@ -25,7 +25,7 @@ from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.syntax import Arc, Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import arcs_of
-from noetl_compiler.templating.check import examine
+from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse, template_uses
 from noetl_compiler.value_merge import mapping_of, overlay, select_names, without_names
 
@@ -67,7 +67,7 @@ def _loops_with_read_results(playbook: Playbook) -> frozenset[str]:
     return frozenset(
         loops[name]
         for use in template_uses(playbook)
-        for name in loops.keys() & {path.partition(".")[0] for path in examine(use.template.source).reads}
+        for name in loops.keys() & analyse_template(use.template.source).root_names
         if not _is_result_of_end(use, loops[name])
     )
 
