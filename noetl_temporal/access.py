@@ -10,10 +10,10 @@ from temporalio.service import TLSConfig
 from noetl_temporal.codec import is_signed
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 
-__all__ = ["access_problem"]
+__all__ = ["open_access_warning"]
 
 
-def access_problem(client: Client) -> str | None:
+def open_access_warning(client: Client) -> str | None:
     """Return the warning for a Temporal server on another machine without a login, if nothing is signed."""
     config = client.service_client.config
     has_certificate = isinstance(config.tls, TLSConfig) and config.tls.client_cert is not None

@@ -15,7 +15,7 @@ from noetl_activities.tool import Json
 from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
-from noetl_temporal.interruptions import SHORTEST_DELAY, interruption_error
+from noetl_temporal.interruptions import MIN_DELAY, interruption_error
 from noetl_temporal.machine.call import (
     AttemptCounts,
     AttemptRecord,
@@ -31,9 +31,9 @@ from noetl_temporal.stored_values import store_large_result
 from noetl_temporal.tool_outcome import refusal
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
-__all__ = ["LONGEST_DELAY", "AttemptEnd", "end_interrupted", "leave_to_another_worker"]
+__all__ = ["MAX_DELAY", "AttemptEnd", "end_interrupted", "leave_to_another_worker"]
 
-LONGEST_DELAY = 365 * 86_400.0
+MAX_DELAY = 365 * 86_400.0
 """Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
 
 MISSING_KEY_DELAY = timedelta(seconds=5)
@@ -111,7 +111,7 @@ class AttemptEnd:
         return ApplicationError(
             str(error.get("message") or f"{self._call.task} is called again"),
             type=f"{self._call.kind}.{error.get('code') or error.get('kind') or 'retry'}",
-            next_retry_delay=max(SHORTEST_DELAY, timedelta(seconds=min(LONGEST_DELAY, decision.delay))),
+            next_retry_delay=max(MIN_DELAY, timedelta(seconds=min(MAX_DELAY, decision.delay))),
             category=ApplicationErrorCategory.BENIGN,
         )
 

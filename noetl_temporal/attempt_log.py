@@ -5,7 +5,7 @@ attempt is ``lost`` until the attempt has ended, so a later attempt can see that
 before its first heartbeat left no record; it is detected by the attempt number, and counts as lost as well.
 
 A heartbeat costs the server as much as the start of an activity, and most calls end before they need one. So the first
-attempt of a call that may be repeated sends none until it has run for BEAT (dev/decisions/0021).
+attempt of a call that may be repeated sends none until it has run for HEARTBEAT_INTERVAL (dev/decisions/0021).
 
 Records that do not fit in a heartbeat (attempt_details.py) are stored as segments. While the payload store is
 unavailable they stay in memory, and the next attempt gets only their counts.
@@ -31,7 +31,7 @@ from noetl_temporal.attempt_details import (
     shortened_record,
 )
 from noetl_temporal.call_log import CallLog
-from noetl_temporal.heartbeats import beating
+from noetl_temporal.heartbeats import heartbeating
 from noetl_temporal.interruptions import stop_reason
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
 from noetl_temporal.value_store import ValueStore, retry_until_done
@@ -98,9 +98,9 @@ class AttemptLog(CallLog):
         if not self._has_sent_heartbeat:
             self.beat()
 
-    def beating(self) -> AbstractContextManager[None]:
+    def heartbeating(self) -> AbstractContextManager[None]:
         """Send heartbeats until the block ends, the first immediately if there are records of earlier attempts."""
-        return beating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
+        return heartbeating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
 
     def _details(self) -> Details:
         first = self._first

@@ -22,8 +22,8 @@ from noetl_temporal.codec import UnreadValue
 from noetl_temporal.credential_check import CredentialNames
 from noetl_temporal.encryption_codec import UndecryptableValue, missing_key_failure
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameInput
-from noetl_temporal.heartbeats import beating
-from noetl_temporal.interruptions import SHORTEST_DELAY
+from noetl_temporal.heartbeats import heartbeating
+from noetl_temporal.interruptions import MIN_DELAY
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.signed_converter import REFUSED, RefusedValue
 
@@ -68,9 +68,9 @@ async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequenc
     """Send heartbeats until the worker stops. Raises the error that makes Temporal give the call to another worker."""
     info = activity.info()
     _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, undecryptable.message)
-    with beating(lambda: activity.heartbeat(*details), at_once=False):
+    with heartbeating(lambda: activity.heartbeat(*details), at_once=False):
         await activity.wait_for_worker_shutdown()
-    raise missing_key_failure(undecryptable, SHORTEST_DELAY)
+    raise missing_key_failure(undecryptable, MIN_DELAY)
 
 
 def _refusal(execution: ExecuteActivityInput) -> str | None:

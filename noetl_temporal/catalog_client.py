@@ -8,7 +8,7 @@ from pathlib import Path
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.registration import read_candidates
-from noetl_temporal.catalog_runs import errors_of
+from noetl_temporal.catalog_runs import compile_error
 from noetl_temporal.catalog_store import (
     CatalogEntry,
     RegisteredVersion,
@@ -41,7 +41,7 @@ class PlaybookCatalog:
         files, dsn = [Path(path) for path in paths], self.dsn
         candidates = await asyncio.to_thread(read_candidates, files, installed_tools())
         if candidates.problems:
-            raise errors_of(candidates.problems)
+            raise compile_error(candidates.problems)
         if not candidates.playbooks:
             raise ValueError(f"there is no playbook below {', '.join(map(repr, map(str, files)))}")
         return await register(dsn, candidates.playbooks)

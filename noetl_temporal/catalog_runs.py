@@ -25,21 +25,21 @@ from noetl_compiler.playbook_set import PlaybookSet
 from noetl_temporal.catalog_store import CatalogEntry, find_entries, list_newest, split_version
 from noetl_temporal.compiling import compile_to_run
 
-__all__ = ["compile_entry", "errors_of", "pin_called_playbooks"]
+__all__ = ["compile_entry", "compile_error", "pin_called_playbooks"]
 
 
 async def compile_entry(dsn: str, entry: CatalogEntry, request: Mapping[str, Json]) -> tuple[Graph, PinnedCalls]:
     """Compile a version, and pin the playbooks that it calls. Raises CompileError, DeploymentError."""
     result = await asyncio.to_thread(compile_to_run, entry.source, request)  # scripts are fetched
     if result.graph is None:
-        raise errors_of([result])
+        raise compile_error([result])
     calls, problems = await pin_called_playbooks(dsn, entry, result.graph)
     if problems:
-        raise errors_of(problems)
+        raise compile_error(problems)
     return result.graph, calls
 
 
-def errors_of(results: Iterable[Result]) -> CompileError:
+def compile_error(results: Iterable[Result]) -> CompileError:
     """Return the errors of several playbooks as one."""
     errors = (
         diagnostic for result in results for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR

@@ -32,7 +32,7 @@ from noetl_temporal.deployment import postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, workflow_id
-from noetl_temporal.preparation import CalledPlaybooks, Preparation, Submitted
+from noetl_temporal.preparation import CalledPlaybooks, Preparation, SubmittedPlaybook
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.request_check import PayloadError, check_payload
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
@@ -130,7 +130,7 @@ class NoetlClient(Runs):
 
     async def submit(
         self,
-        playbook: Submitted,
+        playbook: SubmittedPlaybook,
         payload: dict[str, Json] | None = None,
         *,
         content: str | None = None,

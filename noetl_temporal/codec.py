@@ -45,17 +45,17 @@ from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, Pa
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark_shared
 from noetl_temporal.signed_converter import SignedConverters, signing_context
-from noetl_temporal.signed_failures import ConfidentialFailureConverter, SignedFailureConverter
+from noetl_temporal.signed_failures import SignedEncryptedFailureConverter, SignedFailureConverter
 from noetl_temporal.signing import Signer, SigningContext, schedule_context
 
 __all__ = [
-    "HEADERS",
+    "HEADER_CODEC",
     "NO_STORE",
     "UnreadValue",
+    "belongs_in_store",
     "codec_of_stored",
     "data_converter",
     "is_signed",
-    "is_stored_outside",
     "payload_limit",
     "replay_converter",
     "schedule_converter",
@@ -63,7 +63,7 @@ __all__ = [
     "worker_converter",
 ]
 
-HEADERS = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
+HEADER_CODEC = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
 """Headers go through a codec and the payload store as payloads do. Activities, which never look at them, leave them
 undecoded."""
 
@@ -253,13 +253,13 @@ def data_converter(
     base = _DataConverter(external_storage=storage, failure_converter_class=PlainFailureConverter)
     converter = _with_class(base, _plain_converter)
     if keyring is not None:
-        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else is_stored_outside)
+        codec = EncryptionCodec(keyring, _is_never_stored if storage is None else belongs_in_store)
         converter = dataclasses.replace(
             converter, payload_codec=codec, failure_converter_class=EncryptedFailureConverter
         )
     if signing_key is None:
         return converter
-    kind = SignedFailureConverter if keyring is None else ConfidentialFailureConverter
+    kind = SignedFailureConverter if keyring is None else SignedEncryptedFailureConverter
     converter = dataclasses.replace(converter, failure_converter_class=kind)
     return _with_class(converter, SignedConverters(_plain_converter, Signer(signing_key)))
 
@@ -272,12 +272,12 @@ def _is_never_stored(payload: Payload) -> bool:
 def _storage(driver: StorageDriver) -> ExternalStorage:
     def select(context: StorageDriverSelectContext, payload: Payload) -> StorageDriver | None:
         del context
-        return driver if is_stored_outside(payload) else None
+        return driver if belongs_in_store(payload) else None
 
     return ExternalStorage([driver], driver_selector=select, payload_size_threshold=0)
 
 
-def is_stored_outside(payload: Payload) -> bool:
+def belongs_in_store(payload: Payload) -> bool:
     """Whether a payload belongs in the payload store. One that is encrypted already was too small for it."""
     return (payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)) and not is_encrypted(payload)
 

@@ -21,7 +21,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import DataConverter, StorageDriverClaim, StorageDriverRetrieveContext
 
-from noetl_temporal.encryption import is_encrypted, missing_key
+from noetl_temporal.encryption import is_encrypted, missing_key_error
 from noetl_temporal.encryption_codec import EncryptionCodec
 from noetl_temporal.http_listener import QuietHandler, listening
 from noetl_temporal.mirror.payloads import Reference, value
@@ -53,7 +53,7 @@ async def decode_payload(converter: DataConverter, payload: Payload) -> Payload:
     payload = await _fetch_stored(converter, payload)
     if is_encrypted(payload):
         if converter.payload_codec is None:
-            raise missing_key(payload)
+            raise missing_key_error(payload)
         [payload] = await converter.payload_codec.decode([payload])
     if is_packed(payload):
         events = unpack(from_payload(payload))

@@ -29,12 +29,12 @@ __all__ = [
     "PauseNotice",
     "PauseRequest",
     "SignalRequest",
-    "text_problem",
+    "requester_refusal",
 ]
 
-MOST_HELD = 500
-MOST_NAME_CHARACTERS = 200
-MOST_REASON_CHARACTERS = 4_000
+MAX_LISTED_HELD_RUNS = 500
+MAX_NAME_CHARACTERS = 200
+MAX_REASON_CHARACTERS = 4_000
 """Characters of the person and the reason of a request, which state and events store."""
 
 
@@ -88,8 +88,8 @@ class DecidedRuns(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run waits for: its waits and its held steps, from the oldest on, and its pause. At most MOST_HELD of the
-    ``held_count`` held runs of steps are listed: the answer to a query has at most 2 MB.
+    """What a run waits for: its waits and its held steps, from the oldest on, and its pause. At most
+    MAX_LISTED_HELD_RUNS of the ``held_count`` held runs of steps are listed: the answer to a query has at most 2 MB.
     """
 
     waits: list[Wait]
@@ -102,7 +102,7 @@ class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return what a machine with this state waits for."""
         waits = sorted(state.waits.values(), key=lambda wait: wait.age)
         held = held_steps(waits)
-        return cls([wait for wait in waits if wait.kind != "held"], held[:MOST_HELD], state.pause, len(held))
+        return cls([wait for wait in waits if wait.kind != "held"], held[:MAX_LISTED_HELD_RUNS], state.pause, len(held))
 
 
 class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -137,10 +137,10 @@ class ForwardedAnswer(msgspec.Struct, frozen=True):
     answer: Answer
 
 
-def text_problem(by: str, reason: str) -> str | None:
+def requester_refusal(by: str, reason: str) -> str | None:
     """Return what is wrong with the name of the requester or with the reason; None if nothing is."""
-    if len(by) > MOST_NAME_CHARACTERS:
-        return f"the name has {len(by):,} characters; at most {MOST_NAME_CHARACTERS} are allowed"
-    if len(reason) > MOST_REASON_CHARACTERS:
-        return f"the reason has {len(reason):,} characters; at most {MOST_REASON_CHARACTERS:,} are allowed"
+    if len(by) > MAX_NAME_CHARACTERS:
+        return f"the name has {len(by):,} characters; at most {MAX_NAME_CHARACTERS} are allowed"
+    if len(reason) > MAX_REASON_CHARACTERS:
+        return f"the reason has {len(reason):,} characters; at most {MAX_REASON_CHARACTERS:,} are allowed"
     return None

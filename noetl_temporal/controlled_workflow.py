@@ -8,7 +8,8 @@ from __future__ import annotations
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.control_requests import DecidedRuns, HeldRequest, PauseNotice, PauseRequest, text_problem
+from noetl_temporal.control_requests import DecidedRuns, HeldRequest, PauseNotice, PauseRequest, requester_refusal
+from noetl_temporal.current_workflow import now
 from noetl_temporal.machine.control import (
     RefusedError,
     find_held_run,
@@ -31,7 +32,6 @@ from noetl_temporal.naming import (
     RUN_BUSY,
     SKIP_UPDATE,
 )
-from noetl_temporal.own_workflow import now
 from noetl_temporal.workflow_host import WorkflowHost
 
 __all__ = ["ControlledWorkflow", "pause_fact", "refuse"]
@@ -53,7 +53,7 @@ class ControlledWorkflow:
     def check_pause(self, request: PauseRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
         if self._must_check(request.id):
-            refuse(text_problem(request.by, request.reason))
+            refuse(requester_refusal(request.by, request.reason))
             refuse(pause_problem(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
@@ -66,7 +66,7 @@ class ControlledWorkflow:
     def check_resume(self, request: PauseRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
         if self._must_check(request.id):
-            refuse(text_problem(request.by, request.reason))
+            refuse(requester_refusal(request.by, request.reason))
             refuse(resume_problem(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
@@ -83,7 +83,7 @@ class ControlledWorkflow:
     def check_retry(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
         if self._must_check(request.id):
-            refuse(text_problem(request.by, request.reason))
+            refuse(requester_refusal(request.by, request.reason))
             refuse(retry_problem(self._machine.state, self._host.unfed_facts))
             self._held_steps(request)
 
@@ -101,7 +101,7 @@ class ControlledWorkflow:
     def check_skip(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
         if self._must_check(request.id):
-            refuse(text_problem(request.by, request.reason))
+            refuse(requester_refusal(request.by, request.reason))
             refuse(skip_problem(request.data, len(self._held_steps(request))))
 
     def _is_new(self, request_id: int) -> bool:

@@ -35,7 +35,7 @@ from noetl_temporal.machine.reruns import problem_before, region_of, state_befor
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
-from noetl_temporal.replay import replay_problem
+from noetl_temporal.replay import replay_failure
 from noetl_temporal.request_sending import RequestRefusedError
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.workflows import PlaybookWorkflow
@@ -87,7 +87,7 @@ class _EarlierRunReader:
         recorder = _Recorder(playbook.graph, self._step)
         for run in runs:
             history = first if run == runs[0] else await self._workflow(run).fetch_history()
-            problem = await replay_problem(
+            problem = await replay_failure(
                 history, self._converter, [_RecordingInterceptor(recorder)], self._client.namespace
             )
             if problem is not None:

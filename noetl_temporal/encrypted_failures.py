@@ -5,10 +5,10 @@ from __future__ import annotations
 from temporalio.api.failure.v1 import Failure
 from temporalio.converter import PayloadConverter
 
-from noetl_temporal.encryption import DecryptionError, is_encrypted, missing_key
+from noetl_temporal.encryption import DecryptionError, is_encrypted, missing_key_error
 from noetl_temporal.plain_failures import PlainFailureConverter
 
-__all__ = ["HIDDEN", "EncryptedFailureConverter", "hide_texts", "is_confidential", "raise_if_locked"]
+__all__ = ["HIDDEN", "EncryptedFailureConverter", "hide_texts", "may_quote_values", "raise_if_encrypted"]
 
 HIDDEN = "Encoded failure"
 """The message of a failure whose texts are hidden, as in the SDK."""
@@ -22,18 +22,18 @@ class EncryptedFailureConverter(PlainFailureConverter):
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See temporalio.converter.FailureConverter."""
         super().to_failure(exception, payload_converter, failure)
-        if is_confidential(failure):
+        if may_quote_values(failure):
             texts = {"message": failure.message, "stack_trace": failure.stack_trace}
             failure.encoded_attributes.CopyFrom(payload_converter.to_payload(texts))
             hide_texts(failure)
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter. Raises DecryptionError, which the SDK's would swallow."""
-        raise_if_locked(failure)
+        raise_if_encrypted(failure)
         return super().from_failure(failure, payload_converter)
 
 
-def is_confidential(failure: Failure) -> bool:
+def may_quote_values(failure: Failure) -> bool:
     """Whether the texts of a failure are ours: those that the server makes quote no values."""
     application = failure.application_failure_info
     return failure.HasField("application_failure_info") and application.type != DecryptionError.__name__
@@ -44,7 +44,7 @@ def hide_texts(failure: Failure) -> None:
     failure.message, failure.stack_trace = HIDDEN, ""
 
 
-def raise_if_locked(failure: Failure) -> None:
+def raise_if_encrypted(failure: Failure) -> None:
     """Raise DecryptionError if the texts are still encrypted."""
     if failure.HasField("encoded_attributes") and is_encrypted(failure.encoded_attributes):
-        raise missing_key(failure.encoded_attributes)
+        raise missing_key_error(failure.encoded_attributes)

@@ -22,7 +22,7 @@ __all__ = [
     "DecryptionError",
     "Keyring",
     "is_encrypted",
-    "missing_key",
+    "missing_key_error",
 ]
 
 ENCRYPTION_KEYS_VARIABLE = "NOETL_ENCRYPTION_KEYS"
@@ -47,7 +47,7 @@ def is_encrypted(payload: Payload) -> bool:
     return payload.metadata.get("encoding") == ENCRYPTED
 
 
-def missing_key(payload: Payload) -> DecryptionError:
+def missing_key_error(payload: Payload) -> DecryptionError:
     """Return the error for an encrypted payload whose key this process does not have."""
     key_id = payload.metadata.get(_KEY_ID, b"").decode("utf-8", "replace")
     return DecryptionError(
@@ -65,7 +65,7 @@ class Keyring:
         self.ids = tuple(keys)
         """The ids of all keys, first that of the key that encrypts."""
 
-    def has_key_of(self, payload: Payload) -> bool:
+    def has_key_for(self, payload: Payload) -> bool:
         """Whether one of the keys has the id in an encrypted payload."""
         return payload.metadata.get(_KEY_ID) in self._ciphers
 
@@ -82,8 +82,8 @@ class Keyring:
         """Return the payload that was encrypted. Raises DecryptionError."""
         from cryptography.exceptions import InvalidTag
 
-        if not self.has_key_of(payload):
-            raise missing_key(payload)
+        if not self.has_key_for(payload):
+            raise missing_key_error(payload)
         key_id = payload.metadata[_KEY_ID]
         nonce, data = payload.data[:_NONCE_BYTES], payload.data[_NONCE_BYTES:]
         try:

@@ -17,7 +17,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import EncodingPayloadConverter, PayloadCodec
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key
+from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key_error
 from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.machine.call import ToolCall
 
@@ -71,7 +71,7 @@ class EncryptionCodec(PayloadCodec):
         return [self._decrypt_if_possible(payload) for payload in payloads]
 
     def _decrypt_if_possible(self, payload: Payload) -> Payload:
-        if not is_encrypted(payload) or (self._is_lenient and not self.keyring.has_key_of(payload)):
+        if not is_encrypted(payload) or (self._is_lenient and not self.keyring.has_key_for(payload)):
             return payload
         return self.keyring.decrypt(payload)
 
@@ -88,7 +88,7 @@ class EncryptedConverter(EncodingPayloadConverter):
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         """Raises DecryptionError, so that a workflow task is retried."""
-        error = missing_key(payload)
+        error = missing_key_error(payload)
         if type_hint in (ToolCall, FrameInput) or (type_hint is None and not _is_in_workflow()):
             return UndecryptableValue(str(error), payload)
         raise error

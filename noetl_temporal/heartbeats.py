@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-__all__ = ["BEAT", "beating"]
+__all__ = ["HEARTBEAT_INTERVAL", "heartbeating"]
 
-BEAT = timedelta(seconds=2)
+HEARTBEAT_INTERVAL = timedelta(seconds=2)
 """Time between heartbeats. A cancel request is delivered by the response to one, so it takes up to this long."""
 
 
-class beating:  # noqa: N801 - it reads as a function
-    """Call ``beat`` at intervals of BEAT until the block ends, and immediately if ``at_once``.
+class heartbeating:  # noqa: N801 - it reads as a function
+    """Call ``beat`` at intervals of HEARTBEAT_INTERVAL until the block ends, and immediately if ``at_once``.
 
     Uses timers: most calls end before the first beat, and a task for each of them would cost more.
     """
@@ -31,7 +31,7 @@ class beating:  # noqa: N801 - it reads as a function
         self._timer.cancel()
 
     def _wait(self) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(BEAT.total_seconds(), self._repeat)
+        return asyncio.get_running_loop().call_later(HEARTBEAT_INTERVAL.total_seconds(), self._repeat)
 
     def _repeat(self) -> None:
         self._timer = self._wait()

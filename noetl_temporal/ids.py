@@ -10,22 +10,22 @@ from datetime import UTC, datetime, timedelta
 from noetl_temporal.event_ids import EPOCH_MS
 
 __all__ = [
-    "LARGEST_ID",
-    "LENGTHS",
-    "SHORTEST_PREFIX",
+    "ID_LENGTHS",
+    "MAX_EXECUTION_ID",
+    "MIN_ID_CHARACTERS",
     "called_execution_id",
     "exact_id",
     "new_execution_id",
     "scheduled_execution_id",
 ]
 
-LARGEST_ID = 2**63 - 1
+MAX_EXECUTION_ID = 2**63 - 1
 """Execution ids are Postgres's bigint."""
 
-LENGTHS = (18, 19)
+ID_LENGTHS = (18, 19)
 """Digits of execution ids: 19 from October 2027 on."""
 
-SHORTEST_PREFIX = 6
+MIN_ID_CHARACTERS = 6
 """Characters of an ID by which a run is looked up: fewer name too many runs."""
 
 RANDOM_BITS = 23
@@ -66,4 +66,4 @@ def called_execution_id(caller: int, key: str) -> int:
 
 def exact_id(text: str) -> int | None:
     """Return the execution id in the text, if it is whole; None for a text that may be a prefix of several IDs."""
-    return int(text) if text.isdecimal() and len(text) >= LENGTHS[0] else None
+    return int(text) if text.isdecimal() and len(text) >= ID_LENGTHS[0] else None

@@ -19,7 +19,7 @@ from noetl_temporal.machine.call import AttemptStatus
 
 __all__ = [
     "FINISH_SECONDS",
-    "SHORTEST_DELAY",
+    "MIN_DELAY",
     "interruption_error",
     "run_despite_pause",
     "stop_reason",
@@ -29,7 +29,7 @@ __all__ = [
 FINISH_SECONDS = 10.0
 """How long an interrupted attempt whose tool has returned may take to store the outcome."""
 
-SHORTEST_DELAY = timedelta(milliseconds=1)
+MIN_DELAY = timedelta(milliseconds=1)
 """The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
 
 _ERRORS: Mapping[AttemptStatus, tuple[str, str]] = {
@@ -45,9 +45,7 @@ T = TypeVar("T")
 def interruption_error(reason: AttemptStatus) -> ApplicationError:
     """Return the error that ends an interrupted attempt, and makes Temporal retry the call at once."""
     kind, message = _ERRORS[reason]
-    return ApplicationError(
-        message, type=kind, next_retry_delay=SHORTEST_DELAY, category=ApplicationErrorCategory.BENIGN
-    )
+    return ApplicationError(message, type=kind, next_retry_delay=MIN_DELAY, category=ApplicationErrorCategory.BENIGN)
 
 
 def stop_reason() -> AttemptStatus | None:

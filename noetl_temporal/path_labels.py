@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["MOST_PATHS", "OTHER_PATHS", "PathLabels"]
+__all__ = ["MAX_PATHS", "OTHER_PATHS", "PathLabels"]
 
-MOST_PATHS = 200
+MAX_PATHS = 200
 
 OTHER_PATHS = "(other)"
 """The label of all further paths."""
@@ -13,7 +13,7 @@ OTHER_PATHS = "(other)"
 class PathLabels:
     """Gives each of the first ``limit`` paths a label of its own, and all others the same label."""
 
-    def __init__(self, limit: int = MOST_PATHS) -> None:
+    def __init__(self, limit: int = MAX_PATHS) -> None:
         self._limit = limit
         self._paths: set[str] = set()
 

@@ -34,7 +34,7 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.connection_pools import Connection, run_on_pool
-from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key
+from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key_error
 from noetl_temporal.mirror.migrations import migrate
 
 __all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "DeferringStore", "PayloadStore"]
@@ -186,7 +186,7 @@ class PayloadStore(StorageDriver):
         if not is_encrypted(payload):
             return data
         if self._keyring is None:
-            raise missing_key(payload)
+            raise missing_key_error(payload)
         return self._keyring.decrypt(payload, key.encode()).SerializeToString(deterministic=True)
 
     async def _run(self, statement: Callable[[Connection], Awaitable[T]]) -> T:

@@ -39,6 +39,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.attempt_details import attempts_in
 from noetl_temporal.control_requests import PauseNotice
+from noetl_temporal.current_workflow import cancel_child, child_id_of_command, now
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
 from noetl_temporal.loop_run import LoopEnd, LoopRun, items_and_scope, split_input
 from noetl_temporal.machine.call import ToolCall, ToolReport
@@ -70,7 +71,6 @@ from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.pause import Pause
 from noetl_temporal.naming import LOOP_WORKFLOW, activity_type, queue_of, summary
 from noetl_temporal.orphans import start_terminating_orphans
-from noetl_temporal.own_workflow import cancel_child, now, own_child_id
 from noetl_temporal.steady_time import steady_end
 from noetl_temporal.stored_values import loaded_fact, start_load, start_store, stored_fact
 from noetl_temporal.sub_playbooks import Caller, SubPlaybooks, playbook_fact
@@ -204,7 +204,7 @@ class Performer:
             case PauseChildren():
                 self._pause_children(command)
             case AnswerWait():
-                self.messages.send_answer(command, own_child_id(command.chunk_id))
+                self.messages.send_answer(command, child_id_of_command(command.chunk_id))
             case _:
                 self.messages.notify_playbook(command)
 
@@ -297,7 +297,7 @@ class Performer:
         child = await workflow.start_child_workflow(
             LOOP_WORKFLOW,
             args=[loop_run, body, *items_and_scope(chunk, input_.items, input_.scope)],
-            id=own_child_id(command.chunk_id),
+            id=child_id_of_command(command.chunk_id),
             id_reuse_policy=WorkflowIDReusePolicy.TERMINATE_IF_RUNNING,
             result_type=LoopEnd,
             parent_close_policy=workflow.ParentClosePolicy.REQUEST_CANCEL,
@@ -309,7 +309,7 @@ class Performer:
         self._chunk_run_ids.add(child.first_execution_run_id or "")
         self._starting_chunks.discard(command.chunk_id)
         self.has_news = True
-        self._pass_on_pause(own_child_id(command.chunk_id))
+        self._pass_on_pause(child_id_of_command(command.chunk_id))
         try:
             return cast("LoopEnd", await child)
         finally:
@@ -332,7 +332,7 @@ class Performer:
         notice = PauseNotice(command.is_paused, command.by, command.reason)
         self._pause = notice if command.is_paused else None
         self._sub_playbooks.pause(is_paused=command.is_paused)
-        for workflow_id in [*map(own_child_id, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
+        for workflow_id in [*map(child_id_of_command, sorted(self._chunks)), *self._sub_playbooks.in_flight]:
             self.messages.send_pause(workflow_id, notice)
 
     def repeat_pause(self, pause: Pause | None) -> None:
@@ -341,7 +341,7 @@ class Performer:
         """
         notice = PauseNotice(is_paused=False) if pause is None else PauseNotice(True, pause.by, pause.reason)
         for chunk_id in sorted(self._chunks):
-            self.messages.send_pause(own_child_id(chunk_id), notice)
+            self.messages.send_pause(child_id_of_command(chunk_id), notice)
 
     def _pass_on_pause(self, workflow_id: str) -> None:
         """Notify a child that has just started of the pause, as it could not be notified before."""
@@ -351,7 +351,7 @@ class Performer:
     def terminate_orphans(self, chunk_ids: Iterable[str]) -> None:
         """Terminate the children of the run before a reset, except these chunks and the playbooks that this run waits
         for. The run continues if that fails."""
-        child_ids = [*map(own_child_id, chunk_ids), *self._sub_playbooks.in_flight]
+        child_ids = [*map(child_id_of_command, chunk_ids), *self._sub_playbooks.in_flight]
         task = start_terminating_orphans(child_ids)
         task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
@@ -381,7 +381,7 @@ class Performer:
 
     def _running_child(self, id_: str) -> str | None:
         """The workflow id of the chunk or called playbook, once it has started."""
-        return own_child_id(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
+        return child_id_of_command(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
 
     def _track_carrier(self, id_: str, task: _Task, make_fact: Callable[[_Task], Fact | None]) -> None:
         """Track a call or loop, whose command carries events."""

@@ -13,7 +13,7 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_temporal.catalog_client import PlaybookCatalog
-from noetl_temporal.catalog_runs import compile_entry, errors_of
+from noetl_temporal.catalog_runs import compile_entry, compile_error
 from noetl_temporal.catalog_store import CatalogEntry
 from noetl_temporal.codec import payload_limit
 from noetl_temporal.compiling import compile_to_run
@@ -21,9 +21,9 @@ from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.unsupported import UnsupportedError, check_calls
 
-__all__ = ["CalledPlaybooks", "Preparation", "Submitted"]
+__all__ = ["CalledPlaybooks", "Preparation", "SubmittedPlaybook"]
 
-Submitted: TypeAlias = str | Path | Graph | CatalogEntry
+SubmittedPlaybook: TypeAlias = str | Path | Graph | CatalogEntry
 """A file, a compiled graph, or a version of the catalog."""
 
 CalledPlaybooks: TypeAlias = str | Path | Mapping[str, Graph] | PinnedCalls | None
@@ -39,7 +39,7 @@ class Preparation(NamedTuple):
 
     async def prepare(
         self,
-        playbook: Submitted,
+        playbook: SubmittedPlaybook,
         payload: Mapping[str, Json],
         *,
         content: str | None = None,
@@ -54,7 +54,7 @@ class Preparation(NamedTuple):
         return Playbook(graph, text, calls)
 
     async def _compile(
-        self, playbook: Submitted, payload: Mapping[str, Json], content: str | None, playbooks: CalledPlaybooks
+        self, playbook: SubmittedPlaybook, payload: Mapping[str, Json], content: str | None, playbooks: CalledPlaybooks
     ) -> tuple[Graph, str, PinnedCalls]:
         match playbook:
             case CatalogEntry():
@@ -66,7 +66,7 @@ class Preparation(NamedTuple):
                 file = Path(playbook)
                 result = await asyncio.to_thread(compile_to_run, file, payload)  # scripts are fetched
                 if result.graph is None:
-                    raise errors_of([result])
+                    raise compile_error([result])
                 calls = _pin_calls(playbooks, file) if has_calls(result.graph) else NO_CALLS
                 return result.graph, result.source.text, calls
 
@@ -111,5 +111,5 @@ def _pin_calls(playbooks: CalledPlaybooks, file: Path | None) -> PinnedCalls:
         case _:
             calls, problems = pin_file(file, file.parent if playbooks is None else Path(playbooks), installed_tools())
     if problems:
-        raise errors_of(problems)
+        raise compile_error(problems)
     return calls

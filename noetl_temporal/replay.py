@@ -17,12 +17,20 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Interceptor, Replayer, UnsandboxedWorkflowRunner
 
-from noetl_temporal.codec import HEADERS, NO_STORE, replay_converter
+from noetl_temporal.codec import HEADER_CODEC, NO_STORE, replay_converter
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
 
-__all__ = ["NoHistoryError", "ReplayResult", "histories_of", "history_in", "open_histories", "replay", "replay_problem"]
+__all__ = [
+    "NoHistoryError",
+    "ReplayResult",
+    "histories_of",
+    "open_histories",
+    "parse_history",
+    "replay",
+    "replay_failure",
+]
 
 _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
@@ -52,11 +60,11 @@ class ReplayResult(NamedTuple):
 
 async def replay(history: WorkflowHistory, converter: DataConverter) -> ReplayResult:
     """Replay one run."""
-    problem = await replay_problem(history, replay_converter(converter))
+    problem = await replay_failure(history, replay_converter(converter))
     return ReplayResult(history.workflow_id, _run_id(history), len(history.events), problem)
 
 
-async def replay_problem(
+async def replay_failure(
     history: WorkflowHistory,
     converter: DataConverter,
     extra_interceptors: Sequence[Interceptor] = (),
@@ -72,7 +80,7 @@ async def replay_problem(
         namespace=namespace,
         interceptors=[*interceptors(), *extra_interceptors],
         data_converter=converter,
-        header_codec_behavior=HEADERS,
+        header_codec_behavior=HEADER_CODEC,
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
@@ -81,7 +89,7 @@ async def replay_problem(
     return problem
 
 
-def history_in(text: str) -> WorkflowHistory:
+def parse_history(text: str) -> WorkflowHistory:
     """Return the history in a JSON text of Temporal's CLI or UI. Raises NoHistoryError."""
     try:
         attributes: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]

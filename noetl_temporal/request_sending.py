@@ -24,7 +24,7 @@ from noetl_temporal.control_requests import (
     OpenWaits,
     PauseRequest,
     SignalRequest,
-    text_problem,
+    requester_refusal,
 )
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.naming import RUN_BUSY, WAITS_QUERY
@@ -116,7 +116,7 @@ def translate_errors() -> Generator[None]:
 def check_reason(reason: str) -> None:
     """Check the reason of a stop, which the run does not validate. Raises RequestRefusedError."""
     _check_types(PauseRequest(0, reason=reason))
-    problem = text_problem("", reason)
+    problem = requester_refusal("", reason)
     if problem is not None:
         raise RequestRefusedError(problem)
 

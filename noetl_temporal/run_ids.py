@@ -12,7 +12,7 @@ import asyncpg
 from temporalio.client import Client
 
 from noetl_temporal.connection_pools import Connection, run_on_pool
-from noetl_temporal.ids import LARGEST_ID, LENGTHS, exact_id
+from noetl_temporal.ids import ID_LENGTHS, MAX_EXECUTION_ID, exact_id
 from noetl_temporal.mirror import sql
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids, literal
@@ -26,7 +26,7 @@ __all__ = [
     "matching_run",
 ]
 
-MOST_MATCHES = 20
+MAX_MATCHES = 20
 """The most matching runs that a message lists."""
 
 Matches = Mapping[int, str]
@@ -46,7 +46,7 @@ def matching_run(text: str, matches: Matches) -> int | None:
         return exact_matches[0] if exact_matches else next(iter(matches))
     if not matches:
         return None
-    latest = sorted(matches.items(), reverse=True)[:MOST_MATCHES]
+    latest = sorted(matches.items(), reverse=True)[:MAX_MATCHES]
     more_line = [f"  and {len(matches) - len(latest)} more"] if len(matches) > len(latest) else []
     lines = "\n".join([*(f"  {id_}  {workflow}" for id_, workflow in latest), *more_line])
     raise AmbiguousIdError(f"{len(matches)} runs have an ID that begins with {text!r}: write more of it\n{lines}")
@@ -67,7 +67,7 @@ async def matches_in_temporal(client: Client, text: str) -> dict[int, str]:
     """Return the runs in Temporal whose ids begin with the text. Raises RPCError."""
     ranges = " OR ".join(f"{EXECUTION_ID.name} BETWEEN {low} AND {high}" for low, high in _ranges(text))
     terms = f"WorkflowId STARTS_WITH {literal(text)}" + (f" OR {ranges}" if ranges else "")
-    workflows = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MOST_MATCHES)
+    workflows = client.list_workflows(f"{PLAYBOOKS} AND ({terms})", limit=2 * MAX_MATCHES)
     matches = await execution_ids(client, [workflow async for workflow in workflows])
     return {id_: workflow.id for id_, workflow in matches}
 
@@ -78,7 +78,7 @@ async def matches_in_log(dsn: str, text: str) -> dict[int, str]:
     lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
 
     async def fetch(connection: Connection) -> list[asyncpg.Record]:
-        return await connection.fetch(sql.query("executions_like"), text, lows, highs, 2 * MOST_MATCHES)
+        return await connection.fetch(sql.query("executions_like"), text, lows, highs, 2 * MAX_MATCHES)
 
     return {record["execution_id"]: record["workflow_id"] for record in await run_on_pool(dsn, fetch)}
 
@@ -87,6 +87,10 @@ def _ranges(text: str) -> list[tuple[int, int]]:
     """Return the ranges of execution ids that begin with these digits."""
     if not text.isdecimal():
         return []
-    sizes = [10 ** (length - len(text)) for length in LENGTHS if length >= len(text)]
+    sizes = [10 ** (length - len(text)) for length in ID_LENGTHS if length >= len(text)]
     first = int(text)
-    return [(first * size, min((first + 1) * size - 1, LARGEST_ID)) for size in sizes if first * size <= LARGEST_ID]
+    return [
+        (first * size, min((first + 1) * size - 1, MAX_EXECUTION_ID))
+        for size in sizes
+        if first * size <= MAX_EXECUTION_ID
+    ]

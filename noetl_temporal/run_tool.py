@@ -13,7 +13,7 @@ report contains all of them.
 
 An attempt that is interrupted before the tool has returned ends immediately. One that is interrupted later completes
 its sinks and reports (interruptions.py). An attempt after an interrupted one first checks for a cancel that is in
-transit (late_cancel.py).
+transit (cancel_transit.py).
 A report that is too large for history is stored by the activity, with retries (value_store.py), so an unavailable
 payload store never makes the tool run twice.
 """
@@ -44,10 +44,10 @@ from noetl_temporal.attempt_end import AttemptEnd, end_interrupted, leave_to_ano
 from noetl_temporal.attempt_log import AttemptLog
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.call_sinks import CallSinks
+from noetl_temporal.cancel_transit import wait_for_cancel_transit
 from noetl_temporal.codec import UnreadValue
 from noetl_temporal.encryption_codec import UndecryptableValue
 from noetl_temporal.interruptions import run_despite_pause, wait_until_finished
-from noetl_temporal.late_cancel import wait_for_late_cancel
 from noetl_temporal.leases import run_with_lease
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.scope import Chain, call_names
@@ -90,7 +90,7 @@ def tool_activity(
     async def run(call: ToolCall) -> ToolReport:
         log = AttemptLog(values)
         tool_called = asyncio.Event()
-        with log.beating():
+        with log.heartbeating():
             try:
                 readable_call = await _read_call(call, values, log)
                 if isinstance(readable_call, str):
@@ -235,7 +235,7 @@ class Attempt:
             return await self._find_stored_result() or _CallResult(refused_outcome, is_refused=True)
         if self.client is not None and self.log.follows_interruption:
             info = activity.info()
-            await wait_for_late_cancel(self.client, info.workflow_id or "", info.activity_id)
+            await wait_for_cancel_transit(self.client, info.workflow_id or "", info.activity_id)
         if not self.call.idempotent:
             self.log.record_attempt()
         self.tool_called.set()

@@ -36,7 +36,7 @@ from noetl_temporal.naming import OVERLAPS, PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, O
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.queues import resolved_queues
 from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.schedule_problems import times_problem
+from noetl_temporal.schedule_errors import times_error
 from noetl_temporal.schedule_types import (
     PlaybookSchedule,
     ScheduledRun,
@@ -58,7 +58,7 @@ from noetl_temporal.visibility import literal
 
 __all__ = ["TemporalSchedules"]
 
-MOST_NAME_CHARACTERS = 200
+MAX_NAME_CHARACTERS = 200
 
 _MEMO = "noetl-schedule"
 _NO_REASON = "no reason was given"
@@ -86,7 +86,7 @@ class TemporalSchedules:
         """Add the schedule named ``run.schedule``. Raises ScheduleError, DeploymentError."""
         name = run.schedule
         if not _is_valid_name(name):
-            raise ScheduleError(f"the name of a schedule has 1 to {MOST_NAME_CHARACTERS} printable characters")
+            raise ScheduleError(f"the name of a schedule has 1 to {MAX_NAME_CHARACTERS} printable characters")
         schedule = Schedule(
             await self._action(ScheduleInput(run, playbook)),
             times.spec(),
@@ -264,7 +264,7 @@ class TemporalSchedules:
             if problem is None and error.status is RPCStatusCode.NOT_FOUND:
                 raise _NoScheduleError(f"there is no schedule {name!r}: {_LIST_HINT}") from error
             if problem is None and error.status is RPCStatusCode.INVALID_ARGUMENT:
-                reason = times_problem(error.message, times) if times is not None else None
+                reason = times_error(error.message, times) if times is not None else None
                 raise ScheduleError(reason or f"Temporal refuses the schedule: {error.message}") from error
             raise problem or error from error
 
@@ -274,7 +274,7 @@ class _NoScheduleError(ScheduleError):
 
 
 def _is_valid_name(name: str) -> bool:
-    return 0 < len(name) <= MOST_NAME_CHARACTERS and name.isprintable()
+    return 0 < len(name) <= MAX_NAME_CHARACTERS and name.isprintable()
 
 
 def _policy(overlap: Overlap | None) -> ScheduleOverlapPolicy | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["abridge", "abridge_values", "size_over", "truncate", "unique_within"]
+__all__ = ["abridge", "abridge_values", "excess_size", "truncate", "unique_within"]
 
 _TRUNCATED = re.compile(r"~[0-9a-f]{32}\Z")
 _DIGEST_BYTES = len("~") + 32
@@ -48,11 +48,11 @@ def abridge_values(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 def abridge(value: Any, limit: int) -> Any:
     """Return the JSON value; ``{"_truncated": true, "_size": bytes}`` if it has more than ``limit`` bytes as JSON."""
-    size = size_over(value, limit)
+    size = excess_size(value, limit)
     return value if size is None else {"_truncated": True, "_size": size}
 
 
-def size_over(value: Any, limit: int) -> int | None:
+def excess_size(value: Any, limit: int) -> int | None:
     """Return the size of the JSON value in bytes; None if it has at most ``limit``."""
     if value is None or isinstance(value, _NUMBERS):
         return None

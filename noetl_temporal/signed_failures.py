@@ -14,12 +14,12 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import PayloadConverter
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.encrypted_failures import hide_texts, is_confidential, raise_if_locked
+from noetl_temporal.encrypted_failures import hide_texts, may_quote_values, raise_if_encrypted
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.signed_converter import REFUSED
 
-__all__ = ["ConfidentialFailureConverter", "SignedFailureConverter"]
+__all__ = ["SignedEncryptedFailureConverter", "SignedFailureConverter"]
 
 _UNSIGNED_MESSAGE = f"its failure is not signed, so its message is dropped: the sender lacks {SIGNING_KEY_VARIABLE}"
 
@@ -55,16 +55,16 @@ class SignedFailureConverter(PlainFailureConverter):
         return _SignedText(_digest(failure))
 
 
-class ConfidentialFailureConverter(SignedFailureConverter):
+class SignedEncryptedFailureConverter(SignedFailureConverter):
     """Signs failures if values are encrypted: their texts are encrypted too (encrypted_failures.py)."""
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         """See temporalio.converter.FailureConverter. Raises DecryptionError."""
-        raise_if_locked(failure)
+        raise_if_encrypted(failure)
         return super().from_failure(failure, payload_converter)
 
     def _signed_text(self, failure: Failure) -> _SignedText:
-        if not is_confidential(failure):
+        if not may_quote_values(failure):
             return super()._signed_text(failure)
         signed_text = _SignedText(_digest(failure), failure.message, failure.stack_trace)
         hide_texts(failure)

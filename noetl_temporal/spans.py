@@ -36,10 +36,10 @@ from temporalio.worker import (
 )
 
 from noetl_temporal.call_log import CallLog
+from noetl_temporal.current_workflow import with_execution_id
 from noetl_temporal.loop_run import LoopRun
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.naming import PLAYBOOK_CANCELLED
-from noetl_temporal.own_workflow import with_execution_id
 from noetl_temporal.run_input import RunInput, RunReport
 
 __all__ = ["RunInterceptor", "Spans", "exporting_spans"]

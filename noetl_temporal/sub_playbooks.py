@@ -35,12 +35,12 @@ from noetl_compiler.diagnostics import nearest
 from noetl_compiler.graph import Json
 from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
 from noetl_compiler.language.defaults import MAX_CALL_DEPTH
+from noetl_temporal.current_workflow import cancel_child, child_id_of, now
 from noetl_temporal.ids import called_execution_id
 from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.facts import Fact, ToolFinished
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, PLAYBOOK_WORKFLOW
-from noetl_temporal.own_workflow import cancel_child, child_id_below, now
 from noetl_temporal.priorities import priority_of
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import attributes_of_run
@@ -97,7 +97,7 @@ class SubPlaybooks:
 
     def running_workflow_id(self, call_id: str) -> str | None:
         """Return the id of the workflow that the call waits for; None before it has started."""
-        workflow_id = child_id_below(self._caller.workflow_id, call_id)
+        workflow_id = child_id_of(self._caller.workflow_id, call_id)
         return workflow_id if workflow_id in self._timeouts else None
 
     def pause(self, *, is_paused: bool) -> None:
@@ -123,7 +123,7 @@ class SubPlaybooks:
     async def _outcome(self, call: ToolCall) -> PlainOutcome:
         playbook, is_awaited = self._pinned_playbook(call), _is_true(call.config.get("wait", True))
         run_input = self._input(call, playbook)
-        workflow_id = child_id_below(self._caller.workflow_id, call.id)
+        workflow_id = child_id_of(self._caller.workflow_id, call.id)
         run_info = called_run_info(run_input, workflow_id)
         if not is_awaited:
             await self._start_detached(workflow_id, run_input, playbook)

@@ -17,9 +17,9 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["MOST_KEY_CHARACTERS", "Claim", "KeyTakenError", "Submission", "claim", "digest_of", "record_start"]
+__all__ = ["MAX_KEY_CHARACTERS", "Claim", "KeyTakenError", "Submission", "claim", "digest_of", "record_start"]
 
-MOST_KEY_CHARACTERS = 200
+MAX_KEY_CHARACTERS = 200
 
 
 class KeyTakenError(Exception):
@@ -52,8 +52,8 @@ async def claim(dsn: str, submission: Submission, execution_id: int) -> Claim:
     """Return the run of the key. If there is none yet, it gets this ``execution_id``.
 
     Raises ValueError for a key that is empty or long, KeyTakenError, asyncpg's errors, OSError."""
-    if not submission.key or len(submission.key) > MOST_KEY_CHARACTERS or not submission.key.isprintable():
-        raise ValueError(f"a key has 1 to {MOST_KEY_CHARACTERS} printable characters")
+    if not submission.key or len(submission.key) > MAX_KEY_CHARACTERS or not submission.key.isprintable():
+        raise ValueError(f"a key has 1 to {MAX_KEY_CHARACTERS} printable characters")
 
     async def insert(connection: Connection) -> asyncpg.Record | None:
         parameters = (

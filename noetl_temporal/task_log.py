@@ -25,7 +25,7 @@ NOTICE_STREAM = "noetl"
 PAGE_ROWS = 1000
 """Rows that are read at once."""
 
-LONGEST_COMMIT = timedelta(seconds=5)
+MAX_COMMIT_TIME = timedelta(seconds=5)
 """How long the transaction of a row may take without readers that follow the log missing the row."""
 
 
@@ -109,7 +109,7 @@ class LogTail:
         records = await database.fetch(sql.query("log"), *parameters)
         self._recent |= {record["position"]: record["stored_at"] for record in records}
         if self._recent:
-            self._forget(max(self._recent.values()) - LONGEST_COMMIT)
+            self._forget(max(self._recent.values()) - MAX_COMMIT_TIME)
         return [line for record in records for line in _lines(record)]
 
     def _forget(self, before: datetime) -> None:

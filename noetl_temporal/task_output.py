@@ -2,7 +2,7 @@
 
 A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: an
 unfinished line waits for its end, and if a secret has several lines, all output waits for the end of the call.
-At most MOST_BYTES of an attempt are kept; the truncation is reported. An unavailable Postgres delays no call for more
+At most MAX_BYTES of an attempt are kept; the truncation is reported. An unavailable Postgres delays no call for more
 than STORE_SECONDS, and loses lines.
 """
 
@@ -25,13 +25,13 @@ from noetl_temporal.task_log import NOTICE_STREAM, OutputSource, PrintedText, is
 
 __all__ = ["TaskOutput"]
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 """Bytes of one attempt in noetl.log."""
 
-_MOST_FED = MOST_BYTES + 2 * TRUNCATION_MARGIN
+_MAX_FED_CHARACTERS = MAX_BYTES + 2 * TRUNCATION_MARGIN
 """Characters of one attempt that are processed; further output is dropped."""
 
-MOST_CHARACTERS = 8000
+MAX_CHARACTERS = 8000
 """Characters of one attempt in the worker's log: a loop may have a million items, and logs are not pruned."""
 
 FLUSH_SECONDS = 0.25
@@ -41,7 +41,7 @@ STORE_SECONDS = 2.0
 UNAVAILABLE_SECONDS = 10.0
 """How long nothing is stored after a failure: otherwise every call that prints would wait."""
 
-_TRUNCATED = f"the output is truncated here: at most {MOST_BYTES:,} bytes of an attempt are logged\n"
+_TRUNCATED = f"the output is truncated here: at most {MAX_BYTES:,} bytes of an attempt are logged\n"
 
 _log = logging.getLogger(__name__)
 """Logs the output at level INFO, which cli/logs.py enables."""
@@ -85,7 +85,7 @@ class TaskOutput:
 
     def feed(self, stream: OutputStream, text: str) -> None:
         """Add printed text. See ToolContext.output."""
-        room = _MOST_FED - self._fed_characters
+        room = _MAX_FED_CHARACTERS - self._fed_characters
         self._is_dropping = self._is_dropping or len(text) > room
         if not text or room <= 0:
             return
@@ -138,7 +138,7 @@ class TaskOutput:
             if self._is_full:
                 break
             data = text.text.encode()
-            remaining = MOST_BYTES - self._stored_bytes
+            remaining = MAX_BYTES - self._stored_bytes
             self._stored_bytes += len(data)
             if len(data) <= remaining:
                 printed.append(text)
@@ -167,7 +167,7 @@ class TaskOutput:
 
     def _log_to_worker(self, texts: list[PrintedText]) -> None:
         """Write the lines to the worker's log, indented, so that they differ from lines of the log itself."""
-        remaining = MOST_CHARACTERS - self._logged_characters
+        remaining = MAX_CHARACTERS - self._logged_characters
         if remaining <= 0:
             return
         printed = "".join(text.text if text.text.endswith("\n") else f"{text.text}\n" for text in texts)

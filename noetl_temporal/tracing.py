@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing the SDK is slow
     from noetl_temporal.run_input import RunInput
     from noetl_temporal.spans import Spans
 
-__all__ = ["attempt_span", "export_all", "submission_span", "tracing_interceptors", "tracing_problem"]
+__all__ = ["attempt_span", "export_all", "submission_span", "tracing_interceptors", "tracing_warning"]
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -37,7 +37,7 @@ EXPORT_SECONDS = 5.0
 _log = logging.getLogger(__name__)
 
 
-def tracing_problem() -> str | None:
+def tracing_warning() -> str | None:
     """Return why no traces are exported although the environment names a collector; None without such a problem."""
     if not _is_wanted():
         return None
@@ -87,7 +87,7 @@ def export_all() -> None:
 def _spans() -> Spans | None:
     if not _is_wanted():
         return None
-    problem = tracing_problem()
+    problem = tracing_warning()
     if problem is not None:
         _log.warning(problem)
         return None

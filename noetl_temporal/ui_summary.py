@@ -12,7 +12,7 @@ from noetl_temporal.naming import summary
 
 __all__ = ["UiSummary", "playbook_details", "playbook_summary"]
 
-_MOST_ROWS = 30
+_MAX_ROWS = 30
 _MARKS = {
     "step.started": "running",
     "step.held": "held",
@@ -54,7 +54,7 @@ class UiSummary:
 
     def markdown(self) -> str:
         """Return the latest steps as a table."""
-        latest = [*islice(reversed(self._lines.values()), _MOST_ROWS)][::-1]
+        latest = [*islice(reversed(self._lines.values()), _MAX_ROWS)][::-1]
         earlier = len(self._lines) - len(latest)
         lines = [f"{earlier} earlier steps", ""] if earlier else []
         return "\n".join([*lines, "| step | status | seconds | |", "|---|---|---|---|", *latest])

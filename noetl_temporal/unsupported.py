@@ -22,7 +22,7 @@ from noetl_compiler.language.unsupported import (
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.loops.frames import NO_STORE
 
-__all__ = ["UnsupportedError", "check_calls", "frame_warnings", "tools_for", "unsupported_uses"]
+__all__ = ["UnsupportedError", "available_tools", "check_calls", "frame_warnings", "unsupported_uses"]
 
 
 _UNFETCHED = "the code is in another file and was not fetched: submit the playbook as a file"
@@ -40,7 +40,7 @@ class UnsupportedError(ValueError):
         self.problems = problems
 
 
-def tools_for(*graphs: Graph) -> Collection[str]:
+def available_tools(*graphs: Graph) -> Collection[str]:
     """Return the kinds of tools that can be called here. Installed packages are searched only if a graph uses another
     than a built-in tool. Raises ValueError as load_tools does."""
     kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - IN_WORKFLOW

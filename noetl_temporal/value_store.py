@@ -24,7 +24,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal.codec import UnreadValue, codec_of_stored, is_stored_outside, payload_limit
+from noetl_temporal.codec import UnreadValue, belongs_in_store, codec_of_stored, payload_limit
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import RefusedValue
@@ -32,7 +32,7 @@ from noetl_temporal.signed_converter import RefusedValue
 __all__ = ["ValueStore", "retry_until_done"]
 
 FIRST_DELAY = 0.1
-LONGEST_DELAY = 5.0
+MAX_DELAY = 5.0
 """Seconds between attempts."""
 
 METADATA_BYTES = 1_000
@@ -69,7 +69,7 @@ class ValueStore:
         codec = codec_of_stored(self.converter)
         if codec is not None:
             payloads = await codec.encode(payloads)
-        if is_stored_outside(payloads[0]):
+        if belongs_in_store(payloads[0]):
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     def stays_in_history(self, value: Any) -> bool:
@@ -155,4 +155,4 @@ async def retry_until_done(failure: str, work: Callable[[], Awaitable[T]]) -> T:
         except Exception as error:
             _log.warning("%s: %s: %s; retrying in %g s", failure, type(error).__name__, error, delay)
         await asyncio.sleep(delay)
-        delay = min(LONGEST_DELAY, 2 * delay)
+        delay = min(MAX_DELAY, 2 * delay)

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.contents import tokens_of, with_values_at
 from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.current_workflow import now
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import LoadValue
 from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.stored import check_size, load_id
 from noetl_temporal.machine.workload import is_read_at_start
-from noetl_temporal.own_workflow import now
 from noetl_temporal.steady_time import steady_end
 from noetl_temporal.stored_values import loaded_fact, start_load
 

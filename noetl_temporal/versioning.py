@@ -14,7 +14,7 @@ from temporalio import workflow
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.worker import WorkerDeploymentConfig
 
-__all__ = ["DEPLOYMENT", "BuildNameError", "build_of", "continue_as_new_versioning", "wants_upgrade"]
+__all__ = ["DEPLOYMENT", "BuildNameError", "continue_as_new_versioning", "deployment_config", "wants_upgrade"]
 
 DEPLOYMENT = "noetl"
 """The default name of the deployment."""
@@ -28,7 +28,7 @@ class BuildNameError(ValueError):
     """
 
 
-def build_of(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
+def deployment_config(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
     """Return the deployment options of a worker of this build. Raises BuildNameError."""
     for noun, name in (("build", build_id), ("deployment", deployment)):
         if not name.strip() or name.startswith("__") or len(name.encode()) > _NAME_BYTES:

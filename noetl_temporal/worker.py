@@ -26,7 +26,7 @@ from noetl_temporal.codec import worker_converter
 from noetl_temporal.credential_check import credential_activity
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.wire import FRAME_KIND
-from noetl_temporal.heartbeats import BEAT
+from noetl_temporal.heartbeats import HEARTBEAT_INTERVAL
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
 from noetl_temporal.orphans import orphan_activity
 from noetl_temporal.run_tool import tool_activity
@@ -109,7 +109,7 @@ def shared_worker(
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
-        max_heartbeat_throttle_interval=BEAT,
+        max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         max_workflow_task_external_storage_concurrency=STORED_AT_ONCE,
         **options.arguments(tools),
     )
@@ -134,7 +134,7 @@ def _tool_worker(
         task_queue=queue or tool_queue(kind),
         activities=activities,
         interceptors=[*options.interceptors, CallGuard()],
-        max_heartbeat_throttle_interval=BEAT,
+        max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
         **options.arguments_of_tool(kind),
     )
 

@@ -26,7 +26,7 @@ GRACE = timedelta(seconds=10)
 SLOTS = 100
 """Calls of a tool that a worker takes at once."""
 
-MOST_SLOTS = 500
+MAX_SLOTS = 500
 """Calls of a tool that a worker takes at once if the limit depends on the resources of the machine."""
 
 _WORKFLOW_TASKS = 100
@@ -35,7 +35,7 @@ _WORKFLOW_TASKS = 100
 _TARGETS = ResourceBasedTunerConfig(target_memory_usage=0.8, target_cpu_usage=0.9)
 """Shares of the machine, or of its container, up to which a worker takes further calls."""
 
-_LEAST_SLOTS = 5
+_MIN_SLOTS = 5
 """Calls that a worker takes however busy the machine is: it may be busy with something else for hours."""
 
 _RAMP_DELAY = timedelta(milliseconds=10)
@@ -75,10 +75,10 @@ class WorkerOptions:
         return {**self.arguments([kind]), **limit}
 
     def _tuner(self, kinds: Sequence[str]) -> WorkerTuner:
-        default_slots = MOST_SLOTS if self.slots_by_load else SLOTS
+        default_slots = MAX_SLOTS if self.slots_by_load else SLOTS
         total_slots = sum(self.at_once.get(kind, default_slots) for kind in kinds) or SLOTS
         if self.slots_by_load:
-            limits = ResourceBasedSlotConfig(min(_LEAST_SLOTS, total_slots), total_slots, _RAMP_DELAY)
+            limits = ResourceBasedSlotConfig(min(_MIN_SLOTS, total_slots), total_slots, _RAMP_DELAY)
             calls: FixedSizeSlotSupplier | ResourceBasedSlotSupplier = ResourceBasedSlotSupplier(limits, _TARGETS)
         else:
             calls = FixedSizeSlotSupplier(total_slots)

@@ -39,6 +39,7 @@ from typing import Any
 
 from temporalio import workflow
 
+from noetl_temporal.current_workflow import now
 from noetl_temporal.machine.commands import CallTool, Finish, LoadValue, RunChunk, StartTimer, StoreValues
 from noetl_temporal.machine.facts import (
     Answered,
@@ -61,7 +62,6 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.own_workflow import now
 from noetl_temporal.performer import Performer
 from noetl_temporal.steady_time import add_command
 from noetl_temporal.versioning import wants_upgrade

@@ -27,9 +27,10 @@ from noetl_temporal.control_requests import (
     OpenWaits,
     PauseNotice,
     SignalRequest,
-    text_problem,
+    requester_refusal,
 )
 from noetl_temporal.controlled_workflow import ControlledWorkflow, pause_fact, refuse
+from noetl_temporal.current_workflow import child_id_of, now, with_execution_id
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, join_input
 from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
 from noetl_temporal.machine.facts import (
@@ -63,7 +64,6 @@ from noetl_temporal.naming import (
     keyword,
 )
 from noetl_temporal.orphans import ResetInterceptor
-from noetl_temporal.own_workflow import child_id_below, now, with_execution_id
 from noetl_temporal.performer import Performer
 from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
@@ -206,7 +206,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     def check_decision(self, request: DecisionRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
         if self._must_check(request.id):
-            refuse(text_problem(request.by, request.reason))
+            refuse(requester_refusal(request.by, request.reason))
             refuse(decision_problem(self._machine.state, _decision_fact(request), self._host.unfed_facts))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
@@ -307,7 +307,7 @@ class LoopWorkflow:
 def _loop_workflow_id(chunk: ChunkInput) -> str:
     """Return the workflow id of the loop's first chunk, so that ids do not depend on which chunk has an item."""
     info = workflow.info()
-    return info.workflow_id if info.parent is None else child_id_below(info.parent.workflow_id, chunk.loop_id)
+    return info.workflow_id if info.parent is None else child_id_of(info.parent.workflow_id, chunk.loop_id)
 
 
 WORKFLOWS: Sequence[type] = (PlaybookWorkflow, LoopWorkflow)

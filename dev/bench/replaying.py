@@ -28,7 +28,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import data_converter
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.replay import histories_of, history_in, replay
+from noetl_temporal.replay import histories_of, parse_history, replay
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving
@@ -92,7 +92,7 @@ async def record(address: str) -> list[WorkflowHistory]:
 
 def long_histories(folder: Path | None) -> list[WorkflowHistory]:
     if folder is not None and (files := sorted(folder.glob("*.json"))):
-        return [history_in(file.read_text()) for file in files]
+        return [parse_history(file.read_text()) for file in files]
     with tempfile.TemporaryDirectory() as home, owned_stack(Home(Path(home)), "run") as (_, addresses):
         recorded_histories = asyncio.run(record(addresses.temporal))
     if folder is not None:
@@ -145,7 +145,7 @@ def replays(folder: Path | None) -> None:
     print(f"{'':34}{'events':>9}{'events/s':>12}{'to by hand':>12}")
     events, seconds = 0, 0.0
     for file in sorted(FOLDER.glob("*.json")):
-        history = history_in(file.read_text())
+        history = parse_history(file.read_text())
         with limited(RECORDINGS[recording_of(file)].limits):
             seconds += seconds_of(replay_ours, [history])
         events += len(history.events)

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from noetl_temporal.cli.text_arguments import Text, quote_argument
-from noetl_temporal.ids import LARGEST_ID, LENGTHS, SHORTEST_PREFIX, exact_id
+from noetl_temporal.ids import ID_LENGTHS, MAX_EXECUTION_ID, MIN_ID_CHARACTERS, exact_id
 
 __all__ = [
     "DURATION",
@@ -42,19 +42,23 @@ class _RunId(click.ParamType[Any]):
         if isinstance(value, int):
             return value
         text = str(value)
-        if text.isdecimal() and len(text) >= LENGTHS[0] and (len(text) > LENGTHS[-1] or int(text) > LARGEST_ID):
+        if (
+            text.isdecimal()
+            and len(text) >= ID_LENGTHS[0]
+            and (len(text) > ID_LENGTHS[-1] or int(text) > MAX_EXECUTION_ID)
+        ):
             return self.fail(f"{quote_argument(text)} is not a run ID: these have 64 bits", param, ctx)
         execution_id = exact_id(text)
         if execution_id is not None:
             return execution_id
-        if 0 < len(text) < SHORTEST_PREFIX:
+        if 0 < len(text) < MIN_ID_CHARACTERS:
             return self.fail(
-                f"{quote_argument(text)} is too short: give at least {SHORTEST_PREFIX} characters", param, ctx
+                f"{quote_argument(text)} is too short: give at least {MIN_ID_CHARACTERS} characters", param, ctx
             )
         if not text or len(text) > LONGEST_NAME or not text.isprintable():
             return self.fail(
                 f"{quote_argument(text)} is not a run ID, such as 754318462739161088, or its first "
-                f"{SHORTEST_PREFIX} characters",
+                f"{MIN_ID_CHARACTERS} characters",
                 param,
                 ctx,
             )

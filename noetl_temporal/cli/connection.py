@@ -15,7 +15,7 @@ from noetl_temporal.stack.errors import NoStackError, NotStartedError, StackErro
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import OWNER_ONLY_UMASK
 from noetl_temporal.stack.use import Use, running_stack, use_stack
-from noetl_temporal.tracing import tracing_problem
+from noetl_temporal.tracing import tracing_warning
 
 __all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
 
@@ -125,6 +125,6 @@ def _set_environment(home: Home, stack: Addresses) -> None:
 
 def warn_of_missing_traces() -> None:
     """Warn on stderr if the environment asks for traces that cannot be exported."""
-    problem = tracing_problem()
+    problem = tracing_warning()
     if problem is not None:
         click.echo(f"warning: {problem}", err=True)

@@ -17,7 +17,7 @@ from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.logs import log_to_file
 from noetl_temporal.cli.payload import truncate
-from noetl_temporal.ids import LARGEST_ID
+from noetl_temporal.ids import MAX_EXECUTION_ID
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.home import Home
 
@@ -60,7 +60,7 @@ def replay_command(targets: tuple[str, ...], open_runs: bool) -> None:
 
 
 def _execution(target: str) -> int:
-    if len(target) > len(str(LARGEST_ID)) or int(target) > LARGEST_ID:
+    if len(target) > len(str(MAX_EXECUTION_ID)) or int(target) > MAX_EXECUTION_ID:
         raise click.UsageError(f"{truncate(target)} is not an execution id: ids have 64 bits")
     return int(target)
 
@@ -97,11 +97,11 @@ async def _replay_and_report(history: WorkflowHistory, converter: DataConverter)
 
 
 async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
-    from noetl_temporal.replay import NoHistoryError, history_in
+    from noetl_temporal.replay import NoHistoryError, parse_history
 
     for file in files:
         try:
-            yield history_in(_read_text(file))
+            yield parse_history(_read_text(file))
         except (NoHistoryError, OSError, UnicodeDecodeError) as error:
             raise click.UsageError(f"{file}: {error}") from None
 

@@ -24,7 +24,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home
-from noetl_temporal.unsupported import tools_for
+from noetl_temporal.unsupported import available_tools
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.cli.execute import RunOptions
@@ -140,7 +140,7 @@ def _run_options(
     from noetl_temporal.cli.credentials import check_credentials
     from noetl_temporal.cli.execute import RunOptions
 
-    tools = tools_for(*playbook.graphs)
+    tools = available_tools(*playbook.graphs)
     check_support(playbook, tools)
     check_credentials(credentials)
     return RunOptions(playbook, request, tools, credentials, timeout, verbose)

@@ -101,13 +101,13 @@ def add_command(
         from noetl_temporal.cli.credentials import check_names_of_workers
         from noetl_temporal.cli.playbook import check_request, check_support
         from noetl_temporal.schedule_types import CATCH_UP
-        from noetl_temporal.unsupported import tools_for
+        from noetl_temporal.unsupported import available_tools
 
         request = read_payload(payload, settings)
         running_deployment()
     playbook_version = read_registered(playbook, request)
     check_request(request, playbook_version)
-    check_support(playbook_version, tools_for(*playbook_version.graphs))
+    check_support(playbook_version, available_tools(*playbook_version.graphs))
     path, version = split_version(playbook)
 
     async def add(client: NoetlClient) -> PlaybookSchedule:

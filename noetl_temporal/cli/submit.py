@@ -20,7 +20,7 @@ from noetl_temporal.cli.logs import log_nowhere
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.unsupported import tools_for
+from noetl_temporal.unsupported import available_tools
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
@@ -79,7 +79,7 @@ def submit_and_return(
     deployment: Deployment | None = None,
 ) -> None:
     """Submit a run and print its ids. ``deployment`` is looked up if not given."""
-    tools = tools_for(*playbook.graphs)
+    tools = available_tools(*playbook.graphs)
     check_support(playbook, tools)
     with importing():
         from noetl_temporal.cli.credentials import warn_of_ignored_credentials

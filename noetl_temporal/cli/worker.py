@@ -109,12 +109,14 @@ def worker_command(
 
 
 def _deployment_config(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
-    from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, build_of
+    from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, deployment_config
 
     if build_id is None and deployment is not None:
         raise click.UsageError("--deployment needs --build-id")
     try:
-        return None if build_id is None else build_of(build_id, DEPLOYMENT if deployment is None else deployment)
+        return (
+            None if build_id is None else deployment_config(build_id, DEPLOYMENT if deployment is None else deployment)
+        )
     except BuildNameError as error:
         raise click.UsageError(str(error)) from None
 
@@ -166,7 +168,7 @@ async def _serve(
 ) -> None:
     from noetl_activities.isolation.probe import CONFINED_TOOLS, describe_isolation
     from noetl_activities.tool import load_tools
-    from noetl_temporal.access import access_problem
+    from noetl_temporal.access import open_access_warning
     from noetl_temporal.cli.health import serve_optional_health
     from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
@@ -175,7 +177,7 @@ async def _serve(
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
-    problem = access_problem(client)
+    problem = open_access_warning(client)
     if problem is not None:
         click.echo(f"warning: {problem}", err=True)
     build = options.build

@@ -49,7 +49,7 @@ def frame_activity(tools: Mapping[str, Tool], source: CredentialSource, values: 
     @activity.defn(name=FRAME_ACTIVITY)
     async def run(frame_input: FrameInput) -> FrameEnd:
         frame = _Frame(tools, source, values, sinks)
-        with frame.heartbeat.beating():
+        with frame.heartbeat.heartbeating():
             return await _run_to_end(frame, frame_input)
 
     return run

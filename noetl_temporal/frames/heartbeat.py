@@ -8,7 +8,7 @@ import msgspec
 from temporalio import activity
 
 from noetl_temporal.frames.wire import FrameDetails
-from noetl_temporal.heartbeats import beating
+from noetl_temporal.heartbeats import heartbeating
 
 __all__ = ["FrameHeartbeat"]
 
@@ -27,6 +27,6 @@ class FrameHeartbeat:
         """Send a heartbeat with the stored progress."""
         activity.heartbeat(self.details)
 
-    def beating(self) -> AbstractContextManager[None]:
+    def heartbeating(self) -> AbstractContextManager[None]:
         """Beat at once and regularly until the block ends."""
-        return beating(self.beat, at_once=True)
+        return heartbeating(self.beat, at_once=True)

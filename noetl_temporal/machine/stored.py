@@ -24,7 +24,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.deferred import Deferred, Names
 from noetl_temporal.machine.journal import COMBINED_BYTES, REPEATED_BYTES, VALUE_BYTES
-from noetl_temporal.shortening import size_over
+from noetl_temporal.shortening import excess_size
 
 __all__ = [
     "LoadedValue",
@@ -221,7 +221,7 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
     """Return the size of the result as JSON; None if it has at most ``limit`` bytes."""
     if "stored" in outcome:
         return msgspec.convert(outcome["stored"], StoredRef).bytes
-    return size_over(outcome.get("result"), limit)
+    return excess_size(outcome.get("result"), limit)
 
 
 def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, dict[str, Json]]:

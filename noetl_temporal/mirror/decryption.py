@@ -16,7 +16,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
 from noetl_temporal.encrypted_failures import HIDDEN
-from noetl_temporal.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key
+from noetl_temporal.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key_error
 from noetl_temporal.mirror.payloads import as_mapping, value
 
 __all__ = ["decrypt_event", "parts_of"]
@@ -57,7 +57,7 @@ async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
 
 async def _decrypt_payload(payload: Payload, converter: DataConverter) -> Payload:
     if converter.payload_codec is None:
-        raise missing_key(payload)
+        raise missing_key_error(payload)
     [plain_payload] = await converter.payload_codec.decode([payload])
     return plain_payload
 

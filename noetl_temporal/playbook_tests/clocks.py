@@ -22,7 +22,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 __all__ = ["Clocks", "TimeSkippingInterceptor", "WorkflowClock"]
 
-MOST_SKIPS = 100_000
+MAX_SKIPS = 100_000
 """Time skips of one workflow without requests: more than any test needs; the server's default is 100."""
 
 _Handle: TypeAlias = WorkflowHandle[Any, Any]
@@ -121,7 +121,7 @@ class Clocks:
     async def release(self) -> None:
         """Let all clocks skip waits from now on, those of later children as well."""
         for clock in await self.read():
-            await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MOST_SKIPS))
+            await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MAX_SKIPS))
 
     async def _set(self, clock: WorkflowClock, config: TimeSkippingConfig) -> bool:
         """Configure time skipping; return False if the workflow has ended."""
@@ -145,7 +145,7 @@ class TimeSkippingInterceptor(Interceptor):
     """Starts workflows with clocks that skip waits if ``moves``, or that stop until they are moved."""
 
     def __init__(self, *, moves: bool) -> None:
-        self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MOST_SKIPS)
+        self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MAX_SKIPS)
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002 - the base class names it so
         """See temporalio.client.Interceptor."""

@@ -18,7 +18,7 @@ from noetl_temporal.playbook_tests.stubs import StubbedWorld, is_call_of
 
 __all__ = ["TrialProblem", "failed_expectations", "location_of", "route_of"]
 
-_MOST_LISTED = 12
+_MAX_LISTED = 12
 """Events or calls that a problem lists."""
 
 
@@ -206,5 +206,5 @@ def _name(trial_call: TrialCall) -> str:
 
 
 def _first_names(names: list[str]) -> list[str]:
-    more = len(names) - _MOST_LISTED
-    return [*names[:_MOST_LISTED], f"and {more} more"] if more > 0 else names
+    more = len(names) - _MAX_LISTED
+    return [*names[:_MAX_LISTED], f"and {more} more"] if more > 0 else names

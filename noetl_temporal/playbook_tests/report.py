@@ -16,7 +16,7 @@ from noetl_temporal.playbook_tests.trial import TrialResult
 
 __all__ = ["coverage_lines", "problem_lines", "result_lines", "summary"]
 
-_MOST_CHARACTERS = 500
+_MAX_CHARACTERS = 500
 """Characters of a value that are shown."""
 
 
@@ -72,4 +72,4 @@ def _value_text(value: Any) -> str:
     if value is ABSENT:
         return repr(value)
     text = msgspec.json.encode(value, enc_hook=str).decode()
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_temporal.control_requests import text_problem
+from noetl_temporal.control_requests import requester_refusal
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.control import pause_problem, resume_problem
@@ -192,9 +192,9 @@ def test_invalid_pauses_and_resumes_are_refused() -> None:
 
 
 def test_names_and_reasons_have_a_maximum_length() -> None:
-    assert text_problem("a" * 200, "r" * 4_000) is None
-    assert text_problem("a" * 201, "") == "the name has 201 characters; at most 200 are allowed"
-    assert text_problem("", "r" * 4_001) == "the reason has 4,001 characters; at most 4,000 are allowed"
+    assert requester_refusal("a" * 200, "r" * 4_000) is None
+    assert requester_refusal("a" * 201, "") == "the name has 201 characters; at most 200 are allowed"
+    assert requester_refusal("", "r" * 4_001) == "the reason has 4,001 characters; at most 4,000 are allowed"
 
 
 def test_a_repeated_request_changes_nothing() -> None:

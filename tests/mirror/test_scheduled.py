@@ -9,9 +9,9 @@ from noetl_temporal.mirror.playbook import playbook_of
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import initial_state
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
-from noetl_temporal.replay import history_in
+from noetl_temporal.replay import parse_history
 
-HISTORY = history_in((FOLDER / "scheduled.1.playbook.json").read_text())
+HISTORY = parse_history((FOLDER / "scheduled.1.playbook.json").read_text())
 STARTED, *LATER_EVENTS = HISTORY.events
 
 

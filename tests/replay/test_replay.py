@@ -16,8 +16,8 @@ from temporalio.workflow import NondeterminismError
 from dev.histories.everything import RECORDINGS
 from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
-from noetl_temporal.codec import HEADERS, data_converter
-from noetl_temporal.replay import history_in
+from noetl_temporal.codec import HEADER_CODEC, data_converter
+from noetl_temporal.replay import parse_history
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow, interceptors
 from tests.replay.sandbox import Sandbox
 from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, ReadsTheClockBelow, SandboxedLoop, SandboxedPlaybook
@@ -42,14 +42,14 @@ async def replay(
         workflow_runner=workflow_runner,
         interceptors=interceptors(),
         data_converter=data_converter(),
-        header_codec_behavior=HEADERS,
+        header_codec_behavior=HEADER_CODEC,
         debug_mode=True,
     )
     await replayer.replay_workflow(history)
 
 
 def history_of(file: Path) -> WorkflowHistory:
-    return history_in(file.read_text())
+    return parse_history(file.read_text())
 
 
 def recorded_history(name: str) -> dict[str, Any]:
@@ -74,7 +74,7 @@ async def test_it_replays_in_the_sandbox(file: Path) -> None:
 @pytest.mark.sandbox
 @pytest.mark.parametrize("breaks", [ReadsTheClock, ReadsTheClockBelow, ReadsAFile])
 async def test_the_sandbox_refuses_what_does_not_replay(breaks: type) -> None:
-    history = history_in(json.dumps(recorded_history("sequence")))
+    history = parse_history(json.dumps(recorded_history("sequence")))
     await replay(history, (breaks,))
     with pytest.raises(RuntimeError, match=r"Cannot access (time\.time|.*open)"):
         await replay(history, (breaks,), Sandbox())
@@ -100,7 +100,7 @@ async def test_a_replay_with_calls_in_another_order_is_detected(name: str, event
     attributes = next(key for key in case if key.endswith("Attributes"))
     case[attributes], other[attributes] = other[attributes], case[attributes]
     with pytest.raises(NondeterminismError):
-        await replay(history_in(json.dumps(history)))
+        await replay(parse_history(json.dumps(history)))
 
 
 async def test_a_replay_with_another_call_is_detected() -> None:
@@ -110,4 +110,4 @@ async def test_a_replay_with_another_call_is_detected() -> None:
     ]
     scheduled_events[-1]["activityTaskScheduledEventAttributes"]["activityType"]["name"] = "noetl.http"
     with pytest.raises(NondeterminismError):
-        await replay(history_in(json.dumps(history)))
+        await replay(parse_history(json.dumps(history)))

@@ -18,7 +18,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.language.defaults import MAX_ATTEMPTS
 from noetl_temporal.attempt_details import Details
-from noetl_temporal.attempt_end import LONGEST_DELAY
+from noetl_temporal.attempt_end import MAX_DELAY
 from noetl_temporal.call_log import MESSAGE_CHARACTERS
 from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, CallRule, RuleFailure, ToolCall, ToolReport
@@ -50,7 +50,7 @@ async def test_a_delay_beyond_the_last_date_is_capped() -> None:
             BUSY,
             earlier=900,
         )
-    assert failure.value.next_retry_delay == timedelta(seconds=LONGEST_DELAY)
+    assert failure.value.next_retry_delay == timedelta(seconds=MAX_DELAY)
 
 
 @pytest.mark.parametrize("delay", [0, 1e-9])

@@ -17,7 +17,7 @@ from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import events_of
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.replay import NoHistoryError, histories_of, history_in, open_histories, replay
+from noetl_temporal.replay import NoHistoryError, histories_of, open_histories, parse_history, replay
 from noetl_temporal.search_attributes import PATH
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.resets import reset
@@ -145,14 +145,14 @@ async def test_a_history_of_another_build_does_not_replay(shell: Shell) -> None:
         handle = await shell.submit(client, ONE_STEP)
         await handle.result()
     text = (await history_of(handle)).to_json()
-    assert (await replay(history_in(text), data_converter())).problem is None
-    other = history_in(text.replace('"noetl.noop"', '"noetl.http"'))
+    assert (await replay(parse_history(text), data_converter())).problem is None
+    other = parse_history(text.replace('"noetl.noop"', '"noetl.http"'))
     problem = (await replay(other, data_converter())).problem
     assert problem is not None
     assert "\n" not in problem
     for wrong in ("", "[]", "{}", '{"events": []}', '{"events": [{}]}'):
         with pytest.raises(NoHistoryError, match="not a workflow history: write one with `temporal workflow show"):
-            history_in(wrong)
+            parse_history(wrong)
 
 
 async def test_events_come_from_history_where_there_is_no_event_log(

@@ -20,7 +20,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import HEADERS, data_converter
+from noetl_temporal.codec import HEADER_CODEC, data_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.mirror.migrations import migrate
@@ -163,7 +163,7 @@ class ReversingCodec(PayloadCodec):
 
 async def test_headers_are_encrypted_as_payloads_are_and_the_mirror_reads_them(servers: Addresses) -> None:
     converter = dataclasses.replace(data_converter(servers.postgres), payload_codec=ReversingCodec())
-    temporal = await Client.connect(servers.temporal, data_converter=converter, header_codec_behavior=HEADERS)
+    temporal = await Client.connect(servers.temporal, data_converter=converter, header_codec_behavior=HEADER_CODEC)
     client = NoetlClient(temporal, servers.postgres, TOOLS)
     async with serving(temporal, TOOLS, CredentialSource(environment={})):
         report = await run(client, LOOPS)

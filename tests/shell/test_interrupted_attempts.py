@@ -173,7 +173,7 @@ async def test_attempts_before_are_reported_at_once() -> None:
 
 
 async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
+    monkeypatch.setattr("noetl_temporal.heartbeats.HEARTBEAT_INTERVAL", timedelta(seconds=0.01))
     tool, is_called = waiting()
     running = Running(CALL, tool, [])
     task = running.start()

@@ -19,7 +19,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import TLSConfig
 
-from noetl_temporal.access import access_problem
+from noetl_temporal.access import open_access_warning
 from noetl_temporal.attempt_details import Details
 from noetl_temporal.codec import data_converter, replay_converter, worker_converter
 from noetl_temporal.deployment import DeploymentError
@@ -180,7 +180,7 @@ async def test_a_worker_warns_if_anyone_can_command_it(
     address: str, settings: dict[str, Any], key: bytes | None, is_open: bool
 ) -> None:
     client = await Client.connect(address, data_converter=data_converter(None, key), lazy=True, **settings)
-    problem = access_problem(client)
+    problem = open_access_warning(client)
     assert (problem is not None) is is_open
     if problem is not None:
         assert address in problem

@@ -10,7 +10,7 @@ from noetl_activities.tool import BUILT_IN, tool_names
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.pinning import pin_graphs
-from noetl_temporal.unsupported import check_calls, tools_for, unsupported_uses
+from noetl_temporal.unsupported import available_tools, check_calls, unsupported_uses
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -76,7 +76,7 @@ def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
 ) -> None:
     monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "rhai"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
-    assert tools_for(graph) == tools
+    assert available_tools(graph) == tools
 
 
 def test_playbooks_to_call_need_a_store_where_they_are_large() -> None:

@@ -26,7 +26,7 @@ from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.run_tool import Attempt
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.task_log import LogLine, LogTail
-from noetl_temporal.task_output import MOST_BYTES, MOST_CHARACTERS, TaskOutput
+from noetl_temporal.task_output import MAX_BYTES, MAX_CHARACTERS, TaskOutput
 from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
@@ -128,9 +128,9 @@ async def test_no_printed_line_can_be_taken_for_one_of_the_log(captured_log: pyt
 
 
 async def test_the_worker_logs_the_beginning_of_a_long_text(captured_log: pytest.LogCaptureFixture) -> None:
-    await print_texts("x" * (MOST_CHARACTERS + 1234))
+    await print_texts("x" * (MAX_CHARACTERS + 1234))
     assert captured_log.messages[0].endswith("x\n  | ... (the rest is omitted)")
-    assert len(captured_log.messages[0]) < MOST_CHARACTERS + 200
+    assert len(captured_log.messages[0]) < MAX_CHARACTERS + 200
 
 
 # ---- noetl.log -------------------------------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ async def test_a_megabyte_is_kept_and_the_truncation_is_reported(
             output.feed("stdout", "ü" * (size if size > 1 else 30_000_000))
     lines = await lines_of(log, execution)
     assert [line.stream for line in lines] == ["stdout", "noetl"]
-    assert MOST_BYTES - 2 <= len(lines[0].text.encode()) <= MOST_BYTES
+    assert MAX_BYTES - 2 <= len(lines[0].text.encode()) <= MAX_BYTES
     assert lines[1].text == "the output is truncated here: at most 1,048,576 bytes of an attempt are logged"
 
 

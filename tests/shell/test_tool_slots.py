@@ -77,7 +77,7 @@ def test_a_call_that_waits_for_others_has_its_whole_timeout_afterwards() -> None
 
 
 async def test_a_waiting_call_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.heartbeats.BEAT", timedelta(seconds=0.01))
+    monkeypatch.setattr("noetl_temporal.heartbeats.HEARTBEAT_INTERVAL", timedelta(seconds=0.01))
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
     await gate.has_entered.wait()

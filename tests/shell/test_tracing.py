@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from noetl_temporal.tracing import tracing_problem
+from noetl_temporal.tracing import tracing_warning
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 
@@ -22,7 +22,7 @@ def no_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", [ENDPOINT, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"])
 def test_an_endpoint_without_the_extra(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setenv(name, "http://127.0.0.1:4318")
-    assert tracing_problem() == (
+    assert tracing_warning() == (
         f"no traces: {name} is set, but OpenTelemetry is not installed: "
         'pip install "noetl-temporal[otel]", or unset the variable'
     )
@@ -40,4 +40,4 @@ def test_an_endpoint_without_the_extra(monkeypatch: pytest.MonkeyPatch, name: st
 def test_environments_that_enable_no_tracing(monkeypatch: pytest.MonkeyPatch, environment: dict[str, str]) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert tracing_problem() is None
+    assert tracing_warning() is None

@@ -6,7 +6,7 @@ import re
 
 from noetl_temporal.schedule_types import ScheduleTimes
 
-__all__ = ["times_problem"]
+__all__ = ["times_error"]
 
 _INVALID_TIMES = "Invalid schedule spec: "
 _FIELD_COUNT = "CronString does not have 5-7 fields"
@@ -14,7 +14,7 @@ _RANGE = re.compile(r"(\w+) is not in range \[(\d+)-(\d+)\]")
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
-def times_problem(message: str, times: ScheduleTimes) -> str | None:
+def times_error(message: str, times: ScheduleTimes) -> str | None:
     """Return why the times of a schedule are invalid, from Temporal's message; None if that is about something else."""
     if not message.startswith(_INVALID_TIMES):
         return None

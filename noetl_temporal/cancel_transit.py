@@ -15,7 +15,7 @@ from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-__all__ = ["wait_for_late_cancel"]
+__all__ = ["wait_for_cancel_transit"]
 
 CHECK_SECONDS = 0.5
 """Seconds between two checks. While a cancel passes from one workflow to the next, which takes some milliseconds,
@@ -24,7 +24,7 @@ neither shows it: so only two checks in a row without one show that it has arriv
 CANCEL_REQUESTED = PendingActivityState.PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
 
 
-async def wait_for_late_cancel(client: Client, workflow_id: str, activity_id: str) -> None:
+async def wait_for_cancel_transit(client: Client, workflow_id: str, activity_id: str) -> None:
     """Wait until no cancel is in transit to the activity; return immediately if its run was not cancelled, or if the
     server is unavailable.
     """

@@ -11,7 +11,7 @@ from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.naming import child_workflow_id
 from noetl_temporal.run_input import RunInput
 
-__all__ = ["cancel_child", "child_id_below", "now", "own_child_id", "with_execution_id"]
+__all__ = ["cancel_child", "child_id_of", "child_id_of_command", "now", "with_execution_id"]
 
 
 def now() -> int:
@@ -28,12 +28,12 @@ def with_execution_id(run_input: RunInput) -> RunInput:
     return msgspec.structs.replace(run_input, execution_id=execution_id)
 
 
-def own_child_id(id_: str) -> str:
+def child_id_of_command(id_: str) -> str:
     """Return the workflow id of the child that performs the command with this id."""
-    return child_id_below(workflow.info().workflow_id, id_)
+    return child_id_of(workflow.info().workflow_id, id_)
 
 
-def child_id_below(workflow_id: str, id_: str) -> str:
+def child_id_of(workflow_id: str, id_: str) -> str:
     """Return the workflow id of the child, of the given workflow, that performs the command with this id."""
     return child_workflow_id(workflow_id, *id_.split("/"))
 
