@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 import asyncpg
 import msgspec
 
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.registration import Candidate
 from noetl_compiler.source import SourceFile
 from noetl_temporal.connection_pools import Connection, run_on_pool
@@ -140,7 +140,7 @@ async def get_entry(dsn: str, path: str, version: int | None = None) -> CatalogE
         versions = ", ".join(str(entry.version) for entry in reversed(existing))
         raise UnknownPlaybookError(f"the catalog has no version {version} of {path!r}; it has {versions}")
     paths = [record["path"] for record in await _fetch(dsn, "registered_paths")]
-    hint = nearest(path, paths) or "`noetl catalog list` shows what it has, `noetl register FILE` adds to it"
+    hint = did_you_mean(path, paths) or "`noetl catalog list` shows what it has, `noetl register FILE` adds to it"
     raise UnknownPlaybookError(f"the catalog has no playbook {path!r}: {hint}")
 
 

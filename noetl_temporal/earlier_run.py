@@ -27,7 +27,7 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from noetl_compiler.diagnostics import nearest_or_all
+from noetl_compiler.diagnostics import did_you_mean_or_list
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
 from noetl_temporal.machine.facts import Earlier
@@ -153,7 +153,9 @@ class _EarlierRunReader:
 def _check_step(graph: Graph, step: str) -> None:
     if step not in graph.steps:
         names = [name for name, step in graph.steps.items() if not step.is_synthetic]
-        raise RequestRefusedError(f"the playbook has no step {step!r}: {nearest_or_all(step, names, 'its steps are')}")
+        raise RequestRefusedError(
+            f"the playbook has no step {step!r}: {did_you_mean_or_list(step, names, 'its steps are')}"
+        )
     loop = region_of(graph, step)
     if loop is not None:
         reason = f"step {step!r} runs once for each item of the loop {loop!r}, so it has no single state before it"

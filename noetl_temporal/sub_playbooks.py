@@ -31,7 +31,7 @@ from temporalio.exceptions import (
     TimeoutError as TemporalTimeoutError,
 )
 
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.graph import Json
 from noetl_compiler.graph.pinned import PinnedCalls, PinnedPlaybook
 from noetl_compiler.language.defaults import MAX_CALL_DEPTH
@@ -147,14 +147,14 @@ class SubPlaybooks:
         playbook = self._caller.calls.find(self._caller.digest, path, version)
         if playbook is None:
             name = f"{path!r}{f' in version {version!r}' if version else ''}"
-            hint = nearest(path, self._caller.calls.paths)
+            hint = did_you_mean(path, self._caller.calls.paths)
             message = f"no playbook {name} was submitted with this run{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("not_found", message))
         if problem := self._caller.calls.problems.get(playbook.graph.digest):
             raise _CannotCallError(error_outcome("config", f"the playbook {path!r} cannot run here: {problem}"))
         step = _return_step(call)
         if step and step not in playbook.graph.steps:
-            hint = nearest(step, playbook.graph.steps)
+            hint = did_you_mean(step, playbook.graph.steps)
             message = f"the playbook {path!r} has no step {step!r} to return{f': {hint}' if hint else ''}"
             raise _CannotCallError(error_outcome("config", message))
         return playbook

@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_activities.tool import BUILT_IN, tool_names
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
 from noetl_compiler.language import sinks
@@ -93,7 +93,7 @@ def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
     for task in calling_tasks(graph):
         literal = literal_call(task)
         if literal is not None and calls.find(graph.digest, *literal) is None:
-            hint = nearest(literal[0], calls.paths)
+            hint = did_you_mean(literal[0], calls.paths)
             place = f"{graph.source.file}:{task.span.line}:{task.span.col}"
             yield f"{place}: error: there is no playbook {call_name(*literal)!r}{f': {hint}' if hint else ''}"
 

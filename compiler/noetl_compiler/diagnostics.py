@@ -25,10 +25,10 @@ __all__ = [
     "Related",
     "Severity",
     "columns",
+    "did_you_mean",
+    "did_you_mean_or_list",
     "excerpt",
     "most_similar",
-    "nearest",
-    "nearest_or_all",
     "one_line",
     "render",
     "sort_and_dedupe",
@@ -138,27 +138,29 @@ def columns(text: str) -> int:
     )
 
 
-def nearest(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
-    """Return the hint ``did you mean "fetch"?``, or ``""`` if no candidate is similar enough. ``cutoff`` is the minimal
-    similarity, from 0 for any to 1 for the same. As comparing is slow, of many candidates only the alphabetical
-    neighbours are compared.
+def did_you_mean(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
+    """Return the hint ``did you mean "fetch"?`` with the most similar candidate; ``""`` if none is similar enough.
+
+    ``cutoff`` is the minimal similarity, from 0 for any to 1 for the same.
     """
     similar = most_similar(name, candidates, cutoff)
     return f'did you mean "{similar}"?' if similar else ""
 
 
-def nearest_name(name: str, candidates: Iterable[str], within: str = "", cutoff: float = 0.65) -> str:
-    """Return the same hint for a name in a template. A candidate that is not an identifier, such as a step with a
-    hyphen, is written as an item of ``within``, by default of ``results``.
+def template_name_hint(name: str, candidates: Iterable[str], container: str = "results", cutoff: float = 0.65) -> str:
+    """Return the same hint for a name in a template. If the candidate is not an identifier, such as a step with a
+    hyphen, the hint shows how to read it from ``container``: ``write results["load-rows"] for "load-rows"``.
     """
     similar = most_similar(name, candidates, cutoff)
     if not similar or similar.isidentifier():
         return f'did you mean "{similar}"?' if similar else ""
-    return f'write {within or "results"}["{similar}"] for "{similar}"'
+    return f'write {container}["{similar}"] for "{similar}"'
 
 
 def most_similar(name: str, candidates: Iterable[str], cutoff: float = 0.65) -> str:
-    """Return the candidate that is most similar to ``name``; "" if none is similar enough."""
+    """Return the candidate that is most similar to ``name``; "" if none is similar enough. As comparing is slow, only
+    the alphabetical neighbours of ``name`` are compared if there are many candidates.
+    """
     if len(name) > _MAX_NAME_LENGTH:
         return ""
     sorted_names = _sort_names(frozenset(candidates))
@@ -176,12 +178,12 @@ def _sort_names(names: frozenset[str]) -> tuple[str, ...]:
     return tuple(sorted(name for name in names if len(name) <= _MAX_NAME_LENGTH))
 
 
-def nearest_or_all(name: str, candidates: Iterable[str], subject: str) -> str:
-    """Return the hint ``did you mean "fetch"?``, or else list the candidates if they are few: ``steps are "a" and
-    "b"``.
+def did_you_mean_or_list(name: str, candidates: Iterable[str], subject: str) -> str:
+    """Return the hint ``did you mean "fetch"?``; if no candidate is similar, list them if they are few: ``steps are
+    "a" and "b"``, where ``subject`` is ``steps are``.
     """
     names = sorted(set(candidates))
-    if (hint := nearest(name, names)) or not 0 < len(names) <= _MAX_LISTED_NAMES:
+    if (hint := did_you_mean(name, names)) or not 0 < len(names) <= _MAX_LISTED_NAMES:
         return hint
     *others, last = (f'"{candidate}"' for candidate in names)
     return f"{subject} {', '.join(others)} and {last}" if others else f"the only one is {last}"

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from noetl_compiler.calling.call_cycles import Edge, shortest_cycle
 from noetl_compiler.calling.callable_playbook import Call, CallablePlaybook, callable_playbook
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest, nearest_or_all, sort_and_dedupe
+from noetl_compiler.diagnostics import Related, did_you_mean, did_you_mean_or_list, sort_and_dedupe
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.nodes import MappingNode, ScalarNode
@@ -29,7 +29,7 @@ from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 
-__all__ = ["PlaybookSet", "is_other_yaml", "parse_file", "playbook_files", "read_folder", "with_call_diagnostics"]
+__all__ = ["PlaybookSet", "is_unrelated_yaml", "parse_file", "playbook_files", "read_folder", "with_call_diagnostics"]
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 _NUMBER = re.compile(r"\d+")
@@ -108,8 +108,10 @@ def playbook_files(folder: Path) -> list[Path]:
     return sorted(file for file in folder.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
 
 
-def is_other_yaml(parsed: ParsedPlaybook) -> bool:
-    """Whether a YAML file does not claim to be a playbook, so that it is ignored in a folder."""
+def is_unrelated_yaml(parsed: ParsedPlaybook) -> bool:
+    """Whether a YAML file is not meant to be a playbook: it has no ``kind: Playbook``, and cannot be read as one. Such
+    files are ignored in a folder.
+    """
     kind = parsed.root.get("kind") if isinstance(parsed.root, MappingNode) else None
     has_kind = isinstance(kind, ScalarNode) and kind.text.lower() == "playbook"
     return not has_kind and any(diagnostic.code is Code.NOT_A_PLAYBOOK for diagnostic in parsed.diagnostics)
@@ -119,7 +121,7 @@ def read_folder(folder: Path, parsed_playbooks: Iterable[ParsedPlaybook] = (), t
     """Return every playbook below a folder. Those in ``parsed_playbooks`` are not read again."""
     by_file = {Path(parsed.source.file).resolve(): parsed for parsed in parsed_playbooks}
     files = (by_file.get(file.resolve()) or parse_file(file, tools) for file in playbook_files(folder))
-    return PlaybookSet(folder, [callable_playbook(parsed) for parsed in files if not is_other_yaml(parsed)])
+    return PlaybookSet(folder, [callable_playbook(parsed) for parsed in files if not is_unrelated_yaml(parsed)])
 
 
 def parse_file(file: Path, tools: Tools = KINDS) -> ParsedPlaybook:
@@ -168,7 +170,7 @@ def _report_unknown(call: Call, playbooks: PlaybookSet, report: Report) -> None:
         versions_text = ", ".join(f'"{playbook.version}"' for playbook in versions if playbook.version) or "no versions"
         report.error(Code.UNKNOWN_PLAYBOOK, call.span, message, f"it has {versions_text}")
         return
-    hint = nearest(call.path, playbooks.paths)
+    hint = did_you_mean(call.path, playbooks.paths)
     if not hint and (count := playbooks.unreadable_count):
         hint = f"{count} of the files cannot be read; run noetl compile on the folder to see why"
     report.error(Code.UNKNOWN_PLAYBOOK, call.span, f'unknown playbook "{call.path}"', hint)
@@ -176,13 +178,13 @@ def _report_unknown(call: Call, playbooks: PlaybookSet, report: Report) -> None:
 
 def _check_call(call: Call, called_playbook: CallablePlaybook, report: Report) -> None:
     if called_playbook.graph is None:
-        if report.is_first(f"invalid {called_playbook.file}"):
+        if report.first_time(f"invalid {called_playbook.file}"):
             message = f'the playbook "{call.path}" has errors'
             report.error(Code.INVALID_PLAYBOOK, call.span, message, f"noetl compile {called_playbook.file}")
         return
     if call.return_step and call.return_step not in called_playbook.graph.steps:
         message = f'the playbook "{call.path}" has no step "{call.return_step}"'
-        hint = nearest_or_all(call.return_step, called_playbook.graph.steps, "its steps are")
+        hint = did_you_mean_or_list(call.return_step, called_playbook.graph.steps, "its steps are")
         report.error(Code.UNKNOWN_STEP, call.return_step_span, message, hint)
     if missing := called_playbook.missing_inputs(call):
         message = f'the call of "{call.path}" lacks the input {_quote_names(missing)}'
@@ -193,7 +195,7 @@ def _check_call(call: Call, called_playbook: CallablePlaybook, report: Report) -
             Code.UNUSED_INPUT,
             call.span,
             message,
-            nearest(unused_names[0], called_playbook.workload | called_playbook.needs),
+            did_you_mean(unused_names[0], called_playbook.workload | called_playbook.needs),
         )
 
 

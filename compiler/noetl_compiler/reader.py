@@ -9,7 +9,7 @@ An alias is the same node as its anchor, so nodes share memory. Expanding aliase
 reading/budget.py limits.
 
 A wrong tag, a key that is not a scalar and a duplicate key are reported, and reading continues without them. A syntax
-error, a second document and an exceeded budget end the reading; earlier findings are still reported.
+error, a second document or an exceeded budget stops reading; earlier diagnostics are still reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json, value_of
 from noetl_compiler.reading.budget import MAX_BYTES, MAX_DEPTH
-from noetl_compiler.reading.compose import Composer, Refusal
+from noetl_compiler.reading.compose import Composer, StopReading
 from noetl_compiler.reading.syntax_errors import BARE_TEMPLATE, syntax_error
 from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile, Span
@@ -106,8 +106,8 @@ def read(source: SourceFile) -> tuple[Node | None, list[Diagnostic]]:
     composer = Composer(source)
     try:
         _compose(source, composer)
-    except Refusal as refusal:
-        return None, [*composer.diagnostics, refusal.diagnostic]
+    except StopReading as stop:
+        return None, [*composer.diagnostics, stop.diagnostic]
     except yaml.YAMLError as error:
         return None, _add_syntax_error(composer.diagnostics, syntax_error(source, error))
     if composer.root is None:

@@ -19,7 +19,7 @@ from noetl_compiler.diagnostics import Diagnostic, Related, sort_and_dedupe
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook, compile_parsed
-from noetl_compiler.playbook_set import PlaybookSet, is_other_yaml, parse_file, playbook_files
+from noetl_compiler.playbook_set import PlaybookSet, is_unrelated_yaml, parse_file, playbook_files
 from noetl_compiler.report import Report
 from noetl_compiler.scripts import tasks_with_files
 
@@ -70,7 +70,7 @@ def _parse(path: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
         yield parse_file(path, tools)
         return
     parsed_playbooks = (parse_file(file, tools) for file in playbook_files(path))
-    yield from (playbook for playbook in parsed_playbooks if not is_other_yaml(playbook))
+    yield from (playbook for playbook in parsed_playbooks if not is_unrelated_yaml(playbook))
 
 
 def _check_scripts(parsed: ParsedPlaybook) -> ParsedPlaybook:

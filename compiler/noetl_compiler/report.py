@@ -1,4 +1,4 @@
-"""The findings in one file so far."""
+"""Collect the diagnostics of one file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Report"]
 
 
 class Report:
-    """Collects diagnostics. Reporting one does not end a pass.
+    """Collects the diagnostics of one file. Reporting one does not end a pass.
 
     ``root`` is the document, and ``locator`` finds the spans of parts of its templates. ``tools`` are the kinds of
     tools that it may call.
@@ -35,21 +35,21 @@ class Report:
         self.root = root
         self.tools = tools
         self.locator = TemplateLocator(source, root)
-        self._seen: set[str] = set()
+        self._reported_keys: set[str] = set()
         self._errors = sorted(
             (diagnostic.span.line, diagnostic.span.col)
             for diagnostic in self.diagnostics
             if diagnostic.severity is Severity.ERROR
         )
 
-    def is_first(self, key: str) -> bool:
-        """Whether ``key`` is passed for the first time, for diagnostics that are reported once per file."""
-        is_new = key not in self._seen
-        self._seen.add(key)
-        return is_new
+    def first_time(self, key: str) -> bool:
+        """Return True at the first call with ``key``, then False, for diagnostics that are reported once per file."""
+        is_first = key not in self._reported_keys
+        self._reported_keys.add(key)
+        return is_first
 
     def has_error_in(self, span: Span) -> bool:
-        """Whether an error was reported within the span, so that further findings would be unreliable."""
+        """Whether an error was reported within the span, so that further diagnostics there would be unreliable."""
         index = bisect_left(self._errors, (span.line, span.col))
         return index < len(self._errors) and self._errors[index] < (span.end_line, span.end_col)
 

@@ -1,9 +1,9 @@
 """Diagnostics as a SARIF 2.1.0 log, for the annotations of a CI such as GitHub's code scanning.
 
-The log has one run, with a rule for every code that occurs, and a result for every finding: its location, related
-locations and a fingerprint. By the fingerprint, a CI recognises a finding whose line has moved. It is the hash of the
-file, the code, the message, and the number of the finding among equal ones. Columns count characters from 1, and the
-end is exclusive.
+The log has one run, with a rule for every code that occurs, and a result for every diagnostic: its location, related
+locations and a fingerprint. By the fingerprint, a CI recognises a diagnostic whose line has moved. It is a hash of the
+file, the code, the message, and the ordinal of the diagnostic among those with the same three. Columns count characters
+from 1, and the end is exclusive.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ _ROOT = "%SRCROOT%"
 
 def sarif(diagnostics: Iterable[Diagnostic], folder: str = "") -> str:
     """Return the log as JSON. Paths below ``folder``, an absolute path, become relative to it, as a CI expects."""
-    findings = sort_and_dedupe(diagnostics)
-    codes = sorted({finding.code for finding in findings}, key=lambda code: code.value)
+    sorted_diagnostics = sort_and_dedupe(diagnostics)
+    codes = sorted({diagnostic.code for diagnostic in sorted_diagnostics}, key=lambda code: code.value)
     run = {
-        "tool": {"driver": {"name": "noetl", "rules": [_rule(code, findings) for code in codes]}},
+        "tool": {"driver": {"name": "noetl", "rules": [_rule(code, sorted_diagnostics) for code in codes]}},
         "columnKind": "unicodeCodePoints",
         "originalUriBaseIds": {_ROOT: {"description": {"text": "the folder in which the compiler ran"}}},
         "results": [
-            _result(finding, codes.index(finding.code), fingerprint, _Locations(finding.file, folder))
-            for finding, fingerprint in zip(findings, _fingerprints(findings), strict=True)
+            _result(diagnostic, codes.index(diagnostic.code), fingerprint, _Locations(diagnostic.file, folder))
+            for diagnostic, fingerprint in zip(sorted_diagnostics, _fingerprints(sorted_diagnostics), strict=True)
         ],
     }
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
 
 
-def _rule(code: Code, findings: Iterable[Diagnostic]) -> dict[str, Any]:
+def _rule(code: Code, diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
     # "error" sorts before "warning"
-    level = min(finding.severity.value for finding in findings if finding.code is code)
+    level = min(diagnostic.severity.value for diagnostic in diagnostics if diagnostic.code is code)
     return {
         "id": code.value,
         "name": code.name.title().replace("_", ""),
@@ -56,32 +56,32 @@ def _rule(code: Code, findings: Iterable[Diagnostic]) -> dict[str, Any]:
     }
 
 
-def _result(finding: Diagnostic, rule: int, fingerprint: str, locations: _Locations) -> dict[str, Any]:
+def _result(diagnostic: Diagnostic, rule: int, fingerprint: str, locations: _Locations) -> dict[str, Any]:
     result: dict[str, Any] = {
-        "ruleId": finding.code.value,
+        "ruleId": diagnostic.code.value,
         "ruleIndex": rule,
-        "level": finding.severity.value,
-        "message": {"text": f"{finding.message} ({finding.hint})" if finding.hint else finding.message},
-        "locations": [locations.location(finding.span)],
-        "partialFingerprints": {"finding/v1": fingerprint},
+        "level": diagnostic.severity.value,
+        "message": {"text": f"{diagnostic.message} ({diagnostic.hint})" if diagnostic.hint else diagnostic.message},
+        "locations": [locations.location(diagnostic.span)],
+        "partialFingerprints": {"diagnostic/v1": fingerprint},
     }
-    if finding.related:
+    if diagnostic.related:
         result["relatedLocations"] = [
-            locations.related_location(number, related) for number, related in enumerate(finding.related, 1)
+            locations.related_location(number, related) for number, related in enumerate(diagnostic.related, 1)
         ]
     return result
 
 
-def _fingerprints(findings: Iterable[Diagnostic]) -> Iterator[str]:
+def _fingerprints(diagnostics: Iterable[Diagnostic]) -> Iterator[str]:
     counts: dict[tuple[str, str, str], int] = {}
-    for finding in findings:
-        key = finding.file, finding.code.value, finding.message
+    for diagnostic in diagnostics:
+        key = diagnostic.file, diagnostic.code.value, diagnostic.message
         counts[key] = counts.get(key, 0) + 1
         yield hashlib.sha256(json.dumps([*key, counts[key]]).encode()).hexdigest()[:32]
 
 
 class _Locations:
-    """Builds the locations of a finding in ``file``."""
+    """Builds the locations of one diagnostic, which is in ``file``."""
 
     def __init__(self, file: str, folder: str) -> None:
         self._file = file

@@ -4,7 +4,7 @@
 
 The address of a script may only read what is known before a run: the request merged over the workload. The fetched text
 becomes part of the config of its task, with its sha256, and so of the graph and its digest: a run never fetches
-anything. It is code and never a template. It is checked like code in the playbook, with findings in its own file.
+anything. It is code and never a template. It is checked like code in the playbook, with diagnostics in its own file.
 
 Without ``fetch`` only files are read, so that a playbook can be compiled without a network.
 """
@@ -76,7 +76,7 @@ def with_scripts(
         return parsed
     pinner = _ScriptPinner(parsed, known_names(parsed.playbook.workload, request), fetch, to_run)
     playbook = pinner.pin(parsed.playbook)
-    diagnostics = sort_and_dedupe((*pinner.report.diagnostics, *pinner.findings))
+    diagnostics = sort_and_dedupe((*pinner.report.diagnostics, *pinner.script_diagnostics))
     return replace(parsed, playbook=playbook, diagnostics=diagnostics, scripts=tuple(pinner.sources.values()))
 
 
@@ -107,7 +107,7 @@ class _ScriptPinner:
     def __post_init__(self) -> None:
         parsed = self.parsed
         self.report = Report(parsed.source, parsed.diagnostics, parsed.root, parsed.tools)
-        self.findings: list[Diagnostic] = []
+        self.script_diagnostics: list[Diagnostic] = []
         self._bound_names: dict[int, frozenset[str] | None] = {}
         self._fetched: dict[Download, bytes] = {}
 
@@ -166,7 +166,7 @@ class _ScriptPinner:
         return _Script(redacted_url, redacted_url, kind, decode_script(self._fetched[download], redacted_url))
 
     def _check_script(self, script: _Script, task: Task) -> None:
-        """Check the code of a script. Findings refer to the script, not to the playbook."""
+        """Check the code of a script. Its diagnostics refer to the script, not to the playbook."""
         source = self.sources.setdefault(script.name, SourceFile(script.name, script.text))
         report = Report(source, tools=self.parsed.tools)
         node = ScalarNode(script.text, script.text, source.span(0, len(script.text)), "plain")
@@ -176,7 +176,7 @@ class _ScriptPinner:
             check_sql_text(node, task.kind.text, report)
             if template_range := next(iter(expression_ranges(script.text)), None):
                 report.warning(Code.TEMPLATE_IN_CODE, source.span(*template_range), _NOT_RENDERED, _BIND_HINT)
-        self.findings += report.diagnostics
+        self.script_diagnostics += report.diagnostics
 
 
 def _address_span(task: Task) -> Span:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, cast
 
 from jinja2.exceptions import SecurityError, TemplateSyntaxError
 
-from noetl_compiler.diagnostics import nearest_name
+from noetl_compiler.diagnostics import template_name_hint
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import tokens_of, value_at
 from noetl_compiler.language.quantities import FALSE_WORDS
@@ -202,7 +202,7 @@ def _failure(
 def _hint(path: str, names: Mapping[str, Any]) -> str:
     """Return the hint for an undefined path; ``names`` are those defined in the mapping that lacks its last part."""
     container, _, name = path.rpartition(".")
-    return nearest_name(name, names, container)
+    return template_name_hint(name, names, container or "results")
 
 
 def _missing_path(source: str, scope: Mapping[str, Any], name: str) -> tuple[str, Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""Merge and select names of mappings in values."""
+"""Merge mappings in values, and select some of their names."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from noetl_compiler.graph.contents import pointer
 __all__ = ["mapping_of", "overlay", "select_names", "without_names"]
 
 
-def overlay(under: Value, over: Value) -> Value:
-    """Merge two mappings. Names of ``over`` take precedence unless they are null; another value of ``over`` replaces
-    all.
+def overlay(base: Value, override: Value) -> Value:
+    """Merge two mappings. Names of ``override`` take precedence, except those that are null there. If ``override`` is
+    not a mapping, such as a template, it replaces ``base``, unless it is empty.
     """
-    data, over_data = mapping_of(under), mapping_of(over)
-    if not data or not over_data:
-        return over if over.data else under
+    data, override_data = mapping_of(base), mapping_of(override)
+    if not data or not override_data:
+        return override if override.data else base
     overridden: list[str] = []
-    for name, value in over_data.items():
+    for name, value in override_data.items():
         if value is not None or name not in data:
             data[name] = value
             overridden.append(pointer("", name))
     remaining = {
         json_pointer: span
-        for json_pointer, span in under.templates.items()
+        for json_pointer, span in base.templates.items()
         if not _is_at_or_below(json_pointer, overridden)
     }
-    return Value(data, {**remaining, **over.templates})
+    return Value(data, {**remaining, **override.templates})
 
 
 def mapping_of(value: Value) -> dict[str, Json]:
@@ -38,7 +38,7 @@ def mapping_of(value: Value) -> dict[str, Json]:
 
 
 def select_names(value: Value, names: Collection[str]) -> Value:
-    """Return a mapping with only some of its names, and their templates."""
+    """Return a mapping with only the names in ``names``, and their templates."""
     data = {name: item for name, item in mapping_of(value).items() if name in names}
     roots = [pointer("", name) for name in data]
     return Value(
@@ -48,9 +48,9 @@ def select_names(value: Value, names: Collection[str]) -> Value:
 
 
 def without_names(value: Value, names: Collection[str]) -> Value:
-    """Return a mapping without some of its names; any other value is returned unchanged."""
-    own_names = mapping_of(value).keys()
-    return value if own_names.isdisjoint(names) else select_names(value, own_names - set(names))
+    """Return a mapping without the names in ``names``; any other value is returned unchanged."""
+    all_names = mapping_of(value).keys()
+    return value if all_names.isdisjoint(names) else select_names(value, all_names - set(names))
 
 
 def _is_at_or_below(json_pointer: str, roots: list[str]) -> bool:

@@ -11,7 +11,7 @@ import click
 
 from noetl_activities.installed_tools import installed_tools
 from noetl_compiler import Result
-from noetl_compiler.findings_json import diagnostics_json
+from noetl_compiler.diagnostics_json import diagnostics_json
 from noetl_compiler.forecast import Sizes
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tool_description import Tools

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_compiler.diagnostics import Diagnostic, excerpt, nearest_or_all
+from noetl_compiler.diagnostics import Diagnostic, did_you_mean_or_list, excerpt
 from noetl_compiler.graph import Graph, Json, Span
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_compiler.language.tool_description import Tools
@@ -98,7 +98,7 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
     for key in request:
         if key in workload or _mentions(playbook.text, key):
             continue
-        hint = nearest_or_all(key, workload, "its workload has")
+        hint = did_you_mean_or_list(key, workload, "its workload has")
         raise click.UsageError(f"the playbook does not use {truncate(key)!r}{f': {hint}' if hint else ''}")
 
 

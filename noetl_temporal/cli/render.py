@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler import Result, preview
 from noetl_compiler.credential_names import credentials_json
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.forecast import Sizes, forecast
 from noetl_compiler.forecasting.call_counts import repeats_itself
 from noetl_compiler.forecasting.reachability import cycles, successors_of
@@ -92,7 +92,7 @@ def _check_steps(graph: Graph, options: RenderOptions) -> None:
     sizes = options.sizes
     for name in dict.fromkeys([*options.steps, *sizes.items, *sizes.pages, *sizes.result_bytes]):
         if name not in graph.steps:
-            hint = nearest(name, graph.steps) or f"there are {', '.join(graph.steps)}"
+            hint = did_you_mean(name, graph.steps) or f"there are {', '.join(graph.steps)}"
             raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
     for name in sizes.pages:
         _check_pages(graph, name)

@@ -10,7 +10,7 @@ import click
 
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook, parse_playbook
-from noetl_compiler.playbook_set import is_other_yaml, parse_file, playbook_files
+from noetl_compiler.playbook_set import is_unrelated_yaml, parse_file, playbook_files
 from noetl_compiler.reader import MAX_BYTES, decode_text
 from noetl_compiler.source import SourceFile
 
@@ -61,7 +61,7 @@ def _parse_folder(folder: Path, tools: Tools) -> Iterator[ParsedPlaybook]:
     playbooks = [
         playbook
         for playbook in (parse_file(file, tools) for file in playbook_files(folder))
-        if not is_other_yaml(playbook)
+        if not is_unrelated_yaml(playbook)
     ]
     if not playbooks:
         raise click.UsageError(f"there is no playbook below {str(folder)!r}")

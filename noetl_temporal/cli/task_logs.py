@@ -93,14 +93,14 @@ async def _check_step(log: EventLog, execution_id: int, step: str) -> None:
     """Raise WrongArgumentError for a step that the playbook does not have, if the event log has the playbook."""
     from noetl_activities.installed_tools import installed_tools
     from noetl_compiler import compile_text
-    from noetl_compiler.diagnostics import nearest_or_all
+    from noetl_compiler.diagnostics import did_you_mean_or_list
     from noetl_temporal.mirror.read import playbook_text
 
     async with log.connection() as connection:
         text = await playbook_text(connection, execution_id)
     graph = compile_text(text[1], text[0], installed_tools()).graph if text else None
     if graph is not None and step not in graph.steps:
-        hint = nearest_or_all(step, graph.steps, "its steps are")
+        hint = did_you_mean_or_list(step, graph.steps, "its steps are")
         raise WrongArgumentError(
             f"the playbook of run {execution_id} has no step {step!r}{f': {hint}' if hint else ''}"
         )

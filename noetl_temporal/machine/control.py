@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep, held_steps, unique_names
@@ -101,7 +101,7 @@ def _not_held_message(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
         return "no step is held"
     step_name = step.partition("#")[0].rpartition("/")[2]
     if not {step, step_name, step.partition("[")[0]} & graph.steps.keys():
-        hint = nearest(step.partition("[")[0], graph.steps)
+        hint = did_you_mean(step.partition("[")[0], graph.steps)
         return f"the playbook has no step {step!r}{f': {hint}' if hint else ''}"
     others = f"held are {_format_names([run.name for run in held])}" if held else "no step is"
     return f"step {step!r} is not held: {others}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from noetl_compiler import Result, compile_file
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Diagnostic, Severity, nearest_or_all, sort_and_dedupe
+from noetl_compiler.diagnostics import Diagnostic, Severity, did_you_mean_or_list, sort_and_dedupe
 from noetl_compiler.graph import Graph, Span
 from noetl_compiler.language.sinks import STORES
 from noetl_compiler.language.tool_description import Tools
@@ -106,7 +106,7 @@ def _unknown_call(suite: Suite, graph: Graph, calls: CallSelector) -> Iterator[D
     labels = [task.label for task in step.calls]
     if calls.task is not None and calls.task.text not in labels:
         message = f'the step "{step.name}" has no task "{calls.task.text}"'
-        hint = nearest_or_all(calls.task.text, labels, "its tasks are")
+        hint = did_you_mean_or_list(calls.task.text, labels, "its tasks are")
         yield _error(suite, Code.UNKNOWN_LABEL, calls.task.span, message, hint)
 
 
@@ -127,7 +127,11 @@ def _impossible_requests(suite: Suite, graph: Graph, request: Request) -> Iterat
     """Yield errors for a request that no run of the playbook can wait for."""
     signals, step = signals_of(graph), graph.steps.get(request.step.text.partition("#")[0]) if request.step else None
     if request.name is not None and request.name.text not in signals:
-        hint = nearest_or_all(request.name.text, signals, "its signals are") if signals else "it waits for no signals"
+        hint = (
+            did_you_mean_or_list(request.name.text, signals, "its signals are")
+            if signals
+            else "it waits for no signals"
+        )
         message = f'no step waits for the signal "{request.name.text}"'
         yield _error(suite, Code.WRONG_VALUE, request.name.span, message, hint)
     if request.step is None:
@@ -164,7 +168,7 @@ def _items(node: Node | None) -> tuple[Node, ...]:
 
 def _unknown_step(suite: Suite, graph: Graph, name: Name) -> Iterator[Diagnostic]:
     if name.text not in graph.steps and name.text != _ANYTHING:
-        hint = nearest_or_all(name.text, graph.steps, "its steps are")
+        hint = did_you_mean_or_list(name.text, graph.steps, "its steps are")
         yield _error(suite, Code.UNKNOWN_STEP, name.span, f'the playbook has no step "{name.text}"', hint)
 
 

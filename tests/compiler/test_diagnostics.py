@@ -10,7 +10,7 @@ from noetl_compiler.diagnostics import (
     Diagnostic,
     Related,
     Severity,
-    nearest,
+    did_you_mean,
     one_line,
     render,
     sort_and_dedupe,
@@ -99,7 +99,7 @@ def test_diagnostics_come_in_reading_order_and_once() -> None:
     ],
 )
 def test_the_nearest_name_is_offered(name: str, candidates: list[str], hint: str) -> None:
-    assert nearest(name, candidates) == nearest(name, reversed(candidates)) == hint
+    assert did_you_mean(name, candidates) == did_you_mean(name, reversed(candidates)) == hint
 
 
 TYPOS = (
@@ -115,13 +115,13 @@ OTHER_WORDS = (
 @pytest.mark.parametrize("pair", TYPOS.split(", "))
 def test_a_typo_is_near(pair: str) -> None:
     name, meant = pair.split()
-    assert nearest(name, [meant]) == f'did you mean "{meant}"?'
+    assert did_you_mean(name, [meant]) == f'did you mean "{meant}"?'
 
 
 @pytest.mark.parametrize("pair", OTHER_WORDS.split(", "))
 def test_another_word_is_not_near(pair: str) -> None:
     name, other = pair.split()
-    assert nearest(name, [other]) == ""
+    assert did_you_mean(name, [other]) == ""
 
 
 def test_a_credential_is_masked_in_its_snippet() -> None:

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from noetl_compiler import compile_text
 from noetl_compiler.diagnostics import Diagnostic
-from noetl_compiler.findings_json import diagnostics_json
+from noetl_compiler.diagnostics_json import diagnostics_json
 from noetl_compiler.sarif import sarif
 from noetl_compiler.source import Span
 from tests.compiler.marked import findings_in
-from tests.compiler.test_findings_json import DIAGNOSTIC, ERR, WARNING
+from tests.compiler.test_diagnostics_json import DIAGNOSTIC, ERR, WARNING
 
 PARTS = {
     "log": ({"$schema", "version", "runs"}, {"version", "runs"}),
@@ -78,7 +78,7 @@ def check_log(log: Any) -> None:
             assert (1, 1) <= start <= end
             assert " " not in artifact["uri"]
             assert artifact.get("uriBaseId", "%SRCROOT%") in run["originalUriBaseIds"]
-    prints = [result["partialFingerprints"]["finding/v1"] for result in run["results"]]
+    prints = [result["partialFingerprints"]["diagnostic/v1"] for result in run["results"]]
     assert len(set(prints)) == len(prints)
 
 

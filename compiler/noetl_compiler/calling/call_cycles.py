@@ -20,13 +20,13 @@ class Edge(NamedTuple):
 def shortest_cycle(start: Edge, find_called: Callable[[Edge], CallablePlaybook | None]) -> Sequence[Edge]:
     """Return the shortest cycle of calls that begins with ``start``; empty if there is none."""
     chains: list[tuple[Edge, ...]] = [(start,)]
-    visited_edges: set[tuple[str, str]] = set()
+    visited_playbooks: set[tuple[str, str]] = set()
     for chain in chains:
         playbook = find_called(chain[-1])
-        if playbook is None or playbook.identity in visited_edges:
+        if playbook is None or playbook.identity in visited_playbooks:
             continue
         if playbook.identity == start.caller.identity:
             return chain
-        visited_edges.add(playbook.identity)
+        visited_playbooks.add(playbook.identity)
         chains += ((*chain, Edge(playbook, call)) for call in playbook.calls)
     return ()

@@ -1,8 +1,8 @@
 """A playbook as its callers see it: its path, its calls, the inputs that it needs, and those that it may use.
 
-It *needs* the names that only a request can provide: read by a template outside of a predicate (predicates may read
-undefined names), and bound neither by its workload nor by a step. A default of null counts as no default. It *mentions*
-every word of its text: an input whose name does not occur there, not even in SQL, is unused.
+It *needs* the names that only a request can provide: those that a template outside of a predicate reads, and that
+neither its workload nor a step binds. (Predicates may read undefined names.) A default of null counts as no default. It
+*mentions* every word of its text: an input whose name does not occur there, not even in SQL, is unused.
 """
 
 from __future__ import annotations
@@ -34,10 +34,9 @@ _WORD = re.compile(r"[^\W\d]\w*")
 class Call(NamedTuple):
     """A call of a playbook by name; ``version`` is empty for the newest.
 
-    ``passed_names`` are those that the call itself passes, ``bound_names`` also those that its step binds for all its
-    tasks.
-    Both are None if they are known only at run time. ``return_step`` is the step whose result is asked for, empty for
-    the last, or if it is known only at run time.
+    ``passed_names`` are the names that the call itself passes; ``bound_names`` also has those that its step binds for
+    all its tasks. Both are None if they are known only at run time. ``return_step`` is the step whose result the caller
+    receives; it is empty for the last step, and if it is known only at run time.
     """
 
     path: str
@@ -88,7 +87,7 @@ class CallablePlaybook(msgspec.Struct, frozen=True):
 
 
 def callable_playbook(parsed: ParsedPlaybook) -> CallablePlaybook:
-    """Find what callers have to know of a parsed playbook."""
+    """Return a parsed playbook with its calls and inputs."""
     playbook = parsed.playbook
     if playbook is None or parsed.root is None:
         return CallablePlaybook(parsed)
@@ -108,14 +107,18 @@ def callable_playbook(parsed: ParsedPlaybook) -> CallablePlaybook:
 
 def _required_names(playbook: Playbook) -> Iterator[str]:
     names = VisibleNames(playbook)
-    nulls = {name for name, default in mapping_of(playbook.workload).items() if default is None}
+    null_defaults = {name for name, default in mapping_of(playbook.workload).items() if default is None}
     for use in template_uses(playbook):
         for path in () if use.is_predicate else analyse_template(use.template.source).required_paths:
             head, _, remainder = path.partition(".")
             name = remainder.partition(".")[0]
             if names.binds(use, head):
                 continue
-            if head in WORKLOAD and name and (name in nulls or name not in (names.names_below(use, head) or ())):
+            if (
+                head in WORKLOAD
+                and name
+                and (name in null_defaults or name not in (names.names_below(use, head) or ()))
+            ):
                 yield name
             elif head not in OUTCOME and not names.knows(use, head):
                 yield head
@@ -154,7 +157,7 @@ def _bound_names(value: Value) -> frozenset[str] | None:
 
 def _span_of(text: str, task: Span, root: Node) -> Span:
     """Return the span of a scalar with this text inside a task, or that of the task."""
-    return next((span for span in _spans_of(text, root) if _contains(task, span)), task)
+    return next((span for span in _spans_of(text, root) if task.contains(span)), task)
 
 
 def _spans_of(text: str, node: Node) -> Iterator[Span]:
@@ -165,8 +168,3 @@ def _spans_of(text: str, node: Node) -> Iterator[Span]:
     children = node.items if isinstance(node, SequenceNode) else (item for _, item in node.entries)
     for child in children:
         yield from _spans_of(text, child)
-
-
-def _contains(outer: Span, inner: Span) -> bool:
-    starts_before = (outer.line, outer.col) <= (inner.line, inner.col)
-    return starts_before and (inner.end_line, inner.end_col) <= (outer.end_line, outer.end_col)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.checks.outcomes import holds_after, is_impossible, possible_outcomes
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.diagnostics import Related, did_you_mean
 from noetl_compiler.graph import AdmitRule, Span, Template
 from noetl_compiler.language.words import OnStatus, Status
 from noetl_compiler.report import Report
@@ -67,7 +67,7 @@ def _warn_of_dead_rule(span: Span, earlier: Span, report: Report) -> None:
 def _warn_of_impossible_condition(when: Template, report: Report) -> None:
     message = "this condition never holds, neither after a success nor after a failure"
     hint = next(
-        filter(None, (nearest(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _OUTCOME_HINT
+        filter(None, (did_you_mean(word, WORDS, cutoff=0.75) for word in string_constants(when.source))), _OUTCOME_HINT
     )
     report.warning(Code.CONSTANT_CONDITION, when.span, message, hint)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest_name
+from noetl_compiler.diagnostics import template_name_hint
 from noetl_compiler.graph import Json
 from noetl_compiler.language.names import PREVIOUS_OUTCOME
 from noetl_compiler.language.tool_results import DECISION
@@ -38,7 +38,7 @@ def warn_of_misspelt_decisions(
         if parts[depth : depth + 1] == [_FORM] and isinstance(form, dict):
             known_names, depth = cast("dict[str, Json]", form).keys(), depth + 1
         name = next(iter(parts[depth:]), "")
-        if name and name not in known_names and (hint := nearest_name(name, known_names)):
+        if name and name not in known_names and (hint := template_name_hint(name, known_names)):
             misspelt_path = ".".join(parts[: depth + 1])
             span = report.locator.span(use.template, *find_path(use.template.source, misspelt_path))
             report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)

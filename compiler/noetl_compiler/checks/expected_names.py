@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.diagnostics import Related, did_you_mean
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
@@ -45,4 +45,4 @@ def _check_expectations(task: Task, called_task: Task, bound_names: frozenset[st
         if name.text not in bound_names:
             message = f'the task "{called_task.label.text}" expects "{name.text}", which is not defined here'
             related = (Related(name.span, "it is expected here"),)
-            report.warning(Code.EXPECTED_NAME, task.label.span, message, nearest(name.text, bound_names), related)
+            report.warning(Code.EXPECTED_NAME, task.label.span, message, did_you_mean(name.text, bound_names), related)

@@ -38,7 +38,7 @@ def warn_of_foreign_names(use: TemplateUse, analysis: TemplateAnalysis, names: V
     for name in foreign.keys() & analysis.root_names:
         if names.binds(use, name):
             continue
-        if report.is_first(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
+        if report.first_time(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
             span = report.locator.span(use.template, *find_path(use.template.source, name))
             message = f'"{name}" is not a variable of the dialect "{names.dialect}"'
             report.warning(Code.FOREIGN_NAME, span, message, foreign[name])

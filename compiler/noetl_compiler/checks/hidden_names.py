@@ -45,7 +45,7 @@ class HiddenNames:
             return
         for head in sorted(self._names & analysis.root_names):
             for hidden_name in self._hidden_names(use, head):
-                if report.is_first(f"hidden name {hidden_name.name.span}"):
+                if report.first_time(f"hidden name {hidden_name.name.span}"):
                     _report(hidden_name, use, report)
 
     def _hidden_names(self, use: TemplateUse, head: str) -> Iterator[_HiddenName]:

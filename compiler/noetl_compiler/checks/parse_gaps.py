@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
@@ -53,7 +53,7 @@ def _has_broken_route(step: Node, report: Report) -> bool:
         return True
     if any(_is_empty(values[key]) for key in _ROUTE_KEYS if key in values):
         return True  # unknown keys of the step may belong to it, but are not indented
-    return any(nearest(key.text, _ROUTE_KEYS) for key, _ in step.entries if report.has_error_in(key.span))
+    return any(did_you_mean(key.text, _ROUTE_KEYS) for key, _ in step.entries if report.has_error_in(key.span))
 
 
 def _is_empty(node: Node) -> bool:

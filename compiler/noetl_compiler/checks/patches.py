@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.graph import Span
 from noetl_compiler.language.tool_description import ToolDescription
 from noetl_compiler.report import Report
@@ -42,4 +42,4 @@ def _hint(name: str, tool: ToolDescription) -> str:
         return f"write rebind: {{{tail or 'name'}: ...}}"
     if tail and first in tool.field_names:
         return f"write {first}: {{{tail.replace('.', ': {')}: ...{'}' * name.count('.')}"
-    return f"write {tool.renamed_fields[name]}" if name in tool.renamed_fields else nearest(name, tool.field_names)
+    return f"write {tool.renamed_fields[name]}" if name in tool.renamed_fields else did_you_mean(name, tool.field_names)

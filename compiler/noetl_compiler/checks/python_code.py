@@ -6,7 +6,7 @@ import ast
 
 from noetl_compiler.bound_names import tasks_with_bound_names
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.splices import is_one_template
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.nodes import ScalarNode
@@ -94,7 +94,7 @@ def _warn_of_undefined_names(
 ) -> None:
     for name in undefined_names(code, tree, bound_names):
         span = _span_of(node, name.start, name.end, report)
-        hint = nearest(name.name, bound_names | TOOL_NAMES, cutoff=0.75) or _DEFINE_NAME
+        hint = did_you_mean(name.name, bound_names | TOOL_NAMES, cutoff=0.75) or _DEFINE_NAME
         report.warning(Code.UNDEFINED_PYTHON_NAME, span, f'"{name.name}" is not defined in this code', hint)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest_or_all
+from noetl_compiler.diagnostics import Related, did_you_mean_or_list
 from noetl_compiler.regions import MAX_REPEATED_STEPS, Crossing, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step
@@ -40,7 +40,7 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
 def _check_end(step: Step, name: Name, steps: Mapping[str, Step], end_steps: dict[str, Step], report: Report) -> None:
     loop, earlier_end = steps.get(name.text), end_steps.get(name.text)
     if loop is None:
-        message, hint = f'unknown step "{name.text}"', nearest_or_all(name.text, steps, "steps are")
+        message, hint = f'unknown step "{name.text}"', did_you_mean_or_list(name.text, steps, "steps are")
     elif loop.loop is None:
         message, hint = f'step "{name.text}" is not a loop, so it has no end', ""
     elif loop.tasks:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noetl_compiler.checks.parse_gaps import names_in_unparsed_items
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest_or_all
+from noetl_compiler.diagnostics import did_you_mean_or_list
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.report import Report
@@ -34,7 +34,7 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
 
 def _check_step(name: Name | None, names: set[str], names_in_gaps: frozenset[str], report: Report) -> None:
     if name is not None and name.text not in names and name.text not in names_in_gaps:
-        hint = nearest_or_all(name.text, names, "steps are")
+        hint = did_you_mean_or_list(name.text, names, "steps are")
         report.error(Code.UNKNOWN_STEP, name.span, f'unknown step "{name.text}"', hint)
 
 
@@ -49,5 +49,5 @@ def _check_jumps(step: Step, workbook: Mapping[str, Task], report: Report) -> No
             if rule.to.text in PREVIOUS and index > 0:
                 continue
             message = f'step "{step.name.text}" has no task "{rule.to.text}" to jump to'
-            hint = nearest_or_all(rule.to.text, labels, "its tasks are")
+            hint = did_you_mean_or_list(rule.to.text, labels, "its tasks are")
             report.error(Code.UNKNOWN_LABEL, rule.to.span, message, hint)

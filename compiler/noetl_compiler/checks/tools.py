@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest, nearest_or_all
+from noetl_compiler.diagnostics import did_you_mean, did_you_mean_or_list
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Task
 from noetl_compiler.syntax_queries import all_tasks, workbook_of
@@ -25,12 +25,12 @@ def _check_kind(kind: Name, report: Report) -> None:
     tool = report.tools.get(kind.text)
     if tool is None:
         install_hint = "install the package that provides it: noetl explain NT501"
-        similar = nearest(kind.text, report.tools)
+        similar = did_you_mean(kind.text, report.tools)
         hint = f"{similar} If not, {install_hint}" if similar else install_hint
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown tool kind "{kind.text}"', hint)
     elif tool.problem:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'tool kind "{kind.text}" cannot be used: {tool.problem}')
-    elif not tool.has_executor and report.is_first(f"tool {kind.text}"):
+    elif not tool.has_executor and report.first_time(f"tool {kind.text}"):
         message = f'tool kind "{kind.text}" is not supported: the playbook compiles, but a run is refused'
         report.warning(Code.NO_EXECUTOR, kind.span, message, tool.unsupported)
 
@@ -41,7 +41,7 @@ def _check_call(task: Task, workbook: dict[str, Task], report: Report) -> None:
     while (name := task.workbook) is not None:
         if name.text not in workbook:
             message = f'the workbook has no task "{name.text}"'
-            hint = nearest_or_all(name.text, workbook, "its tasks are")
+            hint = did_you_mean_or_list(name.text, workbook, "its tasks are")
             report.error(Code.UNKNOWN_WORKBOOK_TASK, name.span, message, hint)
             return
         if name.text in visited_tasks:

@@ -8,7 +8,7 @@ errors.
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest_name
+from noetl_compiler.diagnostics import template_name_hint
 from noetl_compiler.language.defaults import ENTRY_STEP
 from noetl_compiler.language.names import BELOW_OUTCOME, COUNTS, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
@@ -114,10 +114,10 @@ def _report_below(
     message = f'"{path}" is not defined here'
     step_hint = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
     if head in _DEFINED_BY_PLAYBOOK_ONLY and not use.is_predicate:
-        hint = nearest_name(name, names_below, head) or step_hint or _DEFINED_BY_PLAYBOOK_ONLY[head]
+        hint = template_name_hint(name, names_below, head) or step_hint or _DEFINED_BY_PLAYBOOK_ONLY[head]
         report.error(Code.UNDEFINED_NAME, span, message, hint)
     else:
-        hint = nearest_name(name, names_below, head) or step_hint or _ROOT_HINTS.get(head, "")
+        hint = template_name_hint(name, names_below, head) or step_hint or _ROOT_HINTS.get(head, "")
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
 
 
@@ -126,7 +126,7 @@ def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:
     head, *below_head = path.split(".")
     part, name, *_ = ("error", *below_head, "") if head in _ERRORS else (*below_head, "")
     known_names = BELOW_OUTCOME.get(part, frozenset())
-    if name and name not in known_names and (hint := nearest_name(name, known_names)):
+    if name and name not in known_names and (hint := template_name_hint(name, known_names)):
         misspelt_path = f"{head}.{name}" if head in _ERRORS else f"{head}.{part}.{name}"
         span = report.locator.span(use.template, *find_path(use.template.source, misspelt_path))
         report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
@@ -134,4 +134,4 @@ def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:
 
 def _similar_name(name: str, names: frozenset[str]) -> str:
     """Return the hint for a similar name. So many names are defined that only a very similar one is suggested."""
-    return nearest_name(name, names, cutoff=0.75)
+    return template_name_hint(name, names, cutoff=0.75)

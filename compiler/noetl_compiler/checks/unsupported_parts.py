@@ -24,7 +24,7 @@ __all__ = ["warn_of_unsupported_parts"]
 def warn_of_unsupported_parts(playbook: Playbook, report: Report) -> None:
     """Report NT502, once per unsupported part, and NT105 for frames that make no loop faster."""
     for span, part in _unsupported_parts(playbook, report):
-        if report.is_first(f"unsupported {part.problem}"):
+        if report.first_time(f"unsupported {part.problem}"):
             message = f"{part.problem}: the playbook compiles, but a run is refused"
             report.warning(Code.NO_EXECUTOR, span, message, part.remedy)
     reasons_without_frame = unframed_loops(playbook)

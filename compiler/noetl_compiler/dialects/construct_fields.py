@@ -167,7 +167,7 @@ class ConstructFields(Fields):
             self._check_type(declared_key)
 
     def _warn_of_older_form(self, key: Key) -> None:
-        if key.name in self and self.report.is_first(f"deprecated {key.name}"):
+        if key.name in self and self.report.first_time(f"deprecated {key.name}"):
             message = f'"{key.name}" in this form is from an older dialect'
             self.report.warning(Code.DEPRECATED_FORM, self._entries[key.name][1].span, message, key.successor)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.holds import read_on_failure
@@ -54,7 +54,7 @@ def _check_requirements(executor: Fields) -> None:
     for tool in requirements.items("tools"):
         if isinstance(tool, ScalarNode) and tool.text not in tools:
             message = f'unknown tool kind "{tool.text}"'
-            executor.report.warning(Code.UNKNOWN_TOOL, tool.span, message, nearest(tool.text, tools))
+            executor.report.warning(Code.UNKNOWN_TOOL, tool.span, message, did_you_mean(tool.text, tools))
     requirements.check_keys()
 
 

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TypeVar
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest, nearest_or_all
+from noetl_compiler.diagnostics import Related, did_you_mean, did_you_mean_or_list
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.source import Span
@@ -130,7 +130,7 @@ class Fields:
         if scalar.text not in meanings:
             expected = ", ".join(f'"{word}"' for word in sorted(meanings))
             message = f'invalid value "{scalar.text}" for "{key}"'
-            hint = nearest(scalar.text.lower(), meanings) or f"expected one of {expected}"
+            hint = did_you_mean(scalar.text.lower(), meanings) or f"expected one of {expected}"
             self.report.error(Code.WRONG_VALUE, scalar.span, message, hint)
         return meanings.get(scalar.text)
 
@@ -212,7 +212,7 @@ class Fields:
             elif key in step_keys and key not in self._requested:
                 self._report_unknown(node, f'write it in the step, beside "tool": {key}: ...')
             elif key not in self._requested:
-                self._report_unknown(node, nearest_or_all(key, {*self._requested, *also_known}, "its keys are"))
+                self._report_unknown(node, did_you_mean_or_list(key, {*self._requested, *also_known}, "its keys are"))
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
         self.report.error(Code.UNKNOWN_KEY, key.span, f'unknown key "{key.text}" in {self.description}', hint)

@@ -14,7 +14,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Assign
 from noetl_compiler.language.words import REDUCERS
@@ -48,7 +48,7 @@ def with_reducers(step: Step, report: Report) -> Step:
     for name, target, _ in step.loop.reducers:
         if target not in targets:
             message = f'no task of the loop sets "{name.text}", so nothing is reduced'
-            report.warning(Code.IGNORED_FIELD, name.span, message, nearest(target, targets))
+            report.warning(Code.IGNORED_FIELD, name.span, message, did_you_mean(target, targets))
     suffixes = {target: suffix for _, target, suffix in step.loop.reducers}
     return replace(step, tasks=tuple(_with_additions(task, suffixes) for task in step.tasks))
 

@@ -7,7 +7,7 @@ script: {uri: ./job.sql, source: {type: file}}
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.language import keys
 from noetl_compiler.language.scripts import ANY_FIELD, SOURCES, URIS
@@ -43,5 +43,5 @@ def _check_source(source: Fields) -> None:
 
 
 def _report_unknown_kind(kind: ScalarNode, report: Report) -> None:
-    hint = nearest(kind.text, SOURCES) or f"expected one of {', '.join(sorted(SOURCES))}"
+    hint = did_you_mean(kind.text, SOURCES) or f"expected one of {', '.join(sorted(SOURCES))}"
     report.error(Code.WRONG_VALUE, kind.span, f'"{kind.text}" is not a source of scripts', hint)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.auth import auth_value
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields, kind_of
@@ -51,7 +51,7 @@ def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
     if kind.text in sinks.EVENT_KINDS:
         _warn_of_event_log_sink(node.span, report)
         return None
-    misspelt = "" if kind.text in report.tools else nearest(kind.text, sinks.KINDS, cutoff=0.75)
+    misspelt = "" if kind.text in report.tools else did_you_mean(kind.text, sinks.KINDS, cutoff=0.75)
     if misspelt:
         report.error(Code.UNKNOWN_TOOL, kind.span, f'unknown sink kind "{kind.text}"', misspelt)
     elif kind.text not in sinks.KINDS:

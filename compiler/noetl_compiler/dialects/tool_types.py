@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.diagnostics import Related, did_you_mean
 from noetl_compiler.dialects.fields import kind_of
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS
 from noetl_compiler.language.tool_description import ToolDescription, ToolField
@@ -79,7 +79,7 @@ def _check_choice(original_key: str, node: ScalarNode, field: ToolField, report:
     """Check a choice; choices in capitals are case-insensitive."""
     word = node.text.upper() if field.ignores_case else node.text
     if word not in field.choices:
-        hint = nearest(word, field.choices) or f"expected one of {', '.join(field.choices)}"
+        hint = did_you_mean(word, field.choices) or f"expected one of {', '.join(field.choices)}"
         report.error(Code.WRONG_VALUE, node.span, f'invalid value "{node.text}" for "{original_key}"', hint)
 
 

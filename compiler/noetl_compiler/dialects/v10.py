@@ -98,7 +98,7 @@ def _read_when(fields: ConstructFields) -> tuple[AdmitRule, ...]:
 def _warn_of_bare_next(fields: Fields) -> None:
     """Warn of ``next: end`` and of lists, which are older forms."""
     node = fields.node_of("next")
-    if node is None or isinstance(node, MappingNode) or not fields.report.is_first("deprecated next"):
+    if node is None or isinstance(node, MappingNode) or not fields.report.first_time("deprecated next"):
         return
     message, successor = '"next" in this form is from an older dialect', "write next: {arcs: [{step: ...}]}"
     fields.report.warning(Code.DEPRECATED_FORM, node.span, message, successor)

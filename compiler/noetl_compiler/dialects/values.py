@@ -86,7 +86,7 @@ def _convert_comparison(node: ScalarNode, span: Span, report: Report) -> Templat
     if source is None:
         message = f'the condition "{node.text}" has a comparison outside the braces that cannot be parsed'
         report.error(Code.WRONG_VALUE, node.span, message, "put the whole expression into one pair of {{ }}")
-    elif report.is_first("comparison outside the braces"):
+    elif report.first_time("comparison outside the braces"):
         message = "a comparison outside the braces is read as if it were inside"
         report.warning(Code.DEPRECATED_FORM, node.span, message, f'write "{source}"')
     return Template(source or node.text, span)

@@ -20,6 +20,11 @@ class Span(msgspec.Struct, frozen=True, array_like=True, order=True):
     end_line: int
     end_col: int
 
+    def contains(self, inner: Span) -> bool:
+        """Whether ``inner`` begins and ends within this span."""
+        starts_inside = (self.line, self.col) <= (inner.line, inner.col)
+        return starts_inside and (inner.end_line, inner.end_col) <= (self.end_line, self.end_col)
+
 
 class Template(msgspec.Struct, frozen=True):
     """A Jinja2 source with its span: ``"{{ a == 1 }}"``."""

@@ -1,7 +1,8 @@
-"""Add to diagnostics the positions of aliases.
+"""Add the positions of aliases to diagnostics.
 
-An alias has the nodes of its anchor, so a finding about them is reported once, at the text of the anchor. This module
-finds the aliases that repeat that text, by parsing it once more. It does so only for a text with findings and aliases.
+An alias has the nodes of its anchor, so a problem in them is reported once, at the text of the anchor. This module
+finds the aliases that repeat that text, by parsing the document once more. It does so only for a document with
+diagnostics and aliases.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["add_alias_locations"]
 
 _ALIAS = re.compile(r"(?:^|[\s\[,{])\*[^\s,\[\]{}*]")
 _MAX_REPORTED_ALIASES = 3
-"""The number of aliases reported with one finding."""
+"""The number of aliases reported with one diagnostic."""
 
 
 class _Alias(NamedTuple):
@@ -41,19 +42,11 @@ def add_alias_locations(source: SourceFile, diagnostics: tuple[Diagnostic, ...])
 
 
 def _add_aliases(diagnostic: Diagnostic, aliases: list[_Alias]) -> Diagnostic:
-    uses = [
-        alias
-        for alias in aliases
-        if alias.anchor_span <= diagnostic.span and _ends_inside(diagnostic.span, alias.anchor_span)
-    ]
+    uses = [alias for alias in aliases if alias.anchor_span.contains(diagnostic.span)]
     related = (
         Related(alias.span, f'the alias "*{alias.name}" repeats it here') for alias in uses[:_MAX_REPORTED_ALIASES]
     )
     return replace(diagnostic, related=(*diagnostic.related, *related))
-
-
-def _ends_inside(span: Span, around: Span) -> bool:
-    return (span.end_line, span.end_col) <= (around.end_line, around.end_col)
 
 
 def _aliases(source: SourceFile) -> Iterator[_Alias]:

@@ -1,7 +1,7 @@
 """Build nodes from parser events, within budgets (reader.py has an overview).
 
-:class:`Composer` handles one event after the other. It collects findings, and raises :class:`Refusal` for one after
-which it cannot continue.
+:class:`Composer` handles one event after the other. It collects diagnostics, and raises :class:`StopReading` for one
+after which it cannot continue.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from noetl_compiler.reading.scalars import ScalarError, is_merge, resolve, short
 from noetl_compiler.reading.syntax_errors import BARE_TEMPLATE, QUOTE_THE_TEMPLATE
 from noetl_compiler.source import ScalarStyle, SourceFile, Span, expression_spans
 
-__all__ = ["Composer", "Refusal"]
+__all__ = ["Composer", "StopReading"]
 
-MAX_FINDINGS = 500
+MAX_DIAGNOSTICS = 500
 
 _STYLES: dict[str | None, ScalarStyle] = {"'": "single", '"': "double", "|": "literal", ">": "folded"}
 _PROPERTIES = re.compile(r"(?:[!&]\S*(?:\s+(?:#[^\n]*\n\s*)*|$))*")
@@ -33,7 +33,7 @@ _MISCOUNTED = re.compile("[\x85\u2028\u2029\ufeff]")
 """Characters that the parser counts otherwise than editors: as a line break, or not as a column."""
 
 
-class Refusal(Exception):  # noqa: N818 - a result, not a bug
+class StopReading(Exception):  # noqa: N818 - control flow, not an error of this program
     """Reading cannot continue; ``diagnostic`` is the reason."""
 
     def __init__(self, diagnostic: Diagnostic) -> None:
@@ -88,7 +88,7 @@ class _OpenCollection:
 
 
 class Composer:
-    """Builds the nodes of the document in ``source``: ``root`` is the result, ``diagnostics`` are the findings."""
+    """Builds the nodes of the document in ``source``: ``root`` is the result."""
 
     def __init__(self, source: SourceFile) -> None:
         self.root: Node | None = None
@@ -101,7 +101,7 @@ class Composer:
         self._documents = 0
 
     def compose(self, events: Iterable[yaml.Event]) -> None:
-        """Build the nodes from the parser's events. Raises :class:`Refusal` if reading cannot continue."""
+        """Build the nodes from the parser's events. Raises :class:`StopReading` if reading cannot continue."""
         handlers: dict[type[yaml.Event], Callable[[Any], None]] = {
             yaml.DocumentStartEvent: self._start_document,
             yaml.ScalarEvent: self._add_scalar,
@@ -119,12 +119,12 @@ class Composer:
         self._documents += 1
         if self._documents > 1:
             message, hint = "a second document starts here", "keep one playbook per file"
-            raise Refusal(self._error(Code.UNSUPPORTED_YAML, self._span_of(event), message, hint))
+            raise StopReading(self._error(Code.UNSUPPORTED_YAML, self._span_of(event), message, hint))
 
     def _add_scalar(self, event: Any) -> None:
         text, span = event.value, self._span_of(event)
-        if excess := self._budget.add_scalar(len(text), event.start_mark.index):
-            self._refuse(excess, span)
+        if over_budget := self._budget.add_scalar(len(text), event.start_mark.index):
+            self._stop_over_budget(over_budget, span)
         is_key = bool(self._stack) and self._stack[-1].expected == "key"
         if is_key and is_merge(text, event.tag, event.implicit):
             self._stack[-1].expected = "merged"
@@ -150,13 +150,13 @@ class Composer:
         name, span = event.anchor or "", self._span_of(event)
         if name not in self._anchors:
             message = f'there is no anchor "&{name}" before this alias'
-            raise Refusal(self._error(Code.YAML_SYNTAX, span, message))
+            raise StopReading(self._error(Code.YAML_SYNTAX, span, message))
         anchor = self._anchors[name]
         if anchor is None:
             message = f'the alias "*{name}" is inside its own anchor'
-            raise Refusal(self._error(Code.UNSUPPORTED_YAML, span, message))
-        if excess := self._budget.add_alias(anchor.size, len(self._stack)):
-            self._refuse(excess, span)
+            raise StopReading(self._error(Code.UNSUPPORTED_YAML, span, message))
+        if over_budget := self._budget.add_alias(anchor.size, len(self._stack)):
+            self._stop_over_budget(over_budget, span)
         self._add_node(anchor.node, span, anchor.size.height)
 
     def _start_collection(self, event: Any) -> None:
@@ -170,16 +170,15 @@ class Composer:
         if event.anchor:
             open_collection.anchor, open_collection.size_before = event.anchor, self._budget.used_size
             self._anchors[event.anchor] = None
-        if excess := self._budget.add_collection(len(self._stack), offset):
-            self._refuse(excess, span)
+        if over_budget := self._budget.add_collection(len(self._stack), offset):
+            self._stop_over_budget(over_budget, span)
         self._stack.append(open_collection)
 
     def _end_collection(self, event: yaml.CollectionEndEvent) -> None:
         collection, last = self._stack.pop(), self._span_of(event)
         if (last.line, last.col) == (last.end_line, last.end_col):
-            last = (
-                collection.last_span
-            )  # a block collection ends where the next token starts: its last child is more exact
+            # a block collection ends where the next token starts: the end of its last child is more exact
+            last = collection.last_span
         span = Span(collection.span.line, collection.span.col, last.end_line, last.end_col)
         node: Node = SequenceNode(tuple(collection.items), span)
         if collection.is_bare_template:
@@ -205,7 +204,7 @@ class Composer:
         if parent.expected == "item":
             parent.items.append(node)
             if len(parent.items) > MAX_ENTRIES:
-                self._refuse(TOO_MANY_ENTRIES, span)
+                self._stop_over_budget(TOO_MANY_ENTRIES, span)
         elif parent.expected == "key":
             self._add_key(parent, node)
         else:
@@ -229,7 +228,7 @@ class Composer:
             self._report(Code.UNSUPPORTED_YAML, node.span, "a key is a mapping or a list", hint)
 
     def _bare_template(self, span: Span) -> ScalarNode:
-        """Report ``{{ x }}`` without quotes, and return it as the intended template, to avoid further findings."""
+        """Report ``{{ x }}`` without quotes, and return it as the intended template, to avoid further diagnostics."""
         self._report(Code.UNSUPPORTED_YAML, span, BARE_TEMPLATE, QUOTE_THE_TEMPLATE)
         text = self._source.slice(span)
         return ScalarNode(text, text, span, "plain", expression_spans(self._source, span, text, "plain"))
@@ -242,7 +241,7 @@ class Composer:
         if parent.expected == "value" and parent.key is not None:
             parent.entries[parent.key.text] = (parent.key, node)
             if len(parent.entries) > MAX_ENTRIES:
-                self._refuse(TOO_MANY_ENTRIES, node.span)
+                self._stop_over_budget(TOO_MANY_ENTRIES, node.span)
         elif parent.expected == "compared" and parent.key is not None:
             self._compare(parent, parent.key, node)
         elif parent.expected == "merged":
@@ -263,17 +262,17 @@ class Composer:
         """Merge ``<<``: the first of several mappings takes precedence, and the mapping's own keys over all of them."""
         for merged_node in node.items if isinstance(node, SequenceNode) else (node,):
             if isinstance(merged_node, MappingNode):
-                if excess := self._budget.add_merge(len(merged_node.entries)):
-                    self._refuse(excess, merged_node.span)
+                if over_budget := self._budget.add_merge(len(merged_node.entries)):
+                    self._stop_over_budget(over_budget, merged_node.span)
                 for key, value in merged_node.entries:
                     parent.merged.setdefault(key.text, (key, value))
             else:
                 hint = 'write "<<: *anchor" or "<<: [*one, *two]"'
                 self._report(Code.UNSUPPORTED_YAML, merged_node.span, 'the merge key "<<" needs a mapping', hint)
 
-    def _refuse(self, excess: str, span: Span) -> NoReturn:
+    def _stop_over_budget(self, message: str, span: Span) -> NoReturn:
         hint = "keep data in a file, a table or a request, not in the playbook"
-        raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, excess, hint))
+        raise StopReading(self._error(Code.BUDGET_EXCEEDED, span, message, hint))
 
     def _span_of(self, event: Any) -> Span:
         start, end = event.start_mark, event.end_mark
@@ -299,9 +298,9 @@ class Composer:
         severity: Severity = Severity.ERROR,
     ) -> None:
         self.diagnostics.append(Diagnostic(code, severity, span, message, hint, related, self._source.file))
-        if len(self.diagnostics) == MAX_FINDINGS:
-            message = f"too many problems: stopped after {MAX_FINDINGS}"
-            raise Refusal(self._error(Code.BUDGET_EXCEEDED, span, message))
+        if len(self.diagnostics) == MAX_DIAGNOSTICS:
+            message = f"too many problems: stopped after {MAX_DIAGNOSTICS}"
+            raise StopReading(self._error(Code.BUDGET_EXCEEDED, span, message))
 
     def _error(self, code: Code, span: Span, message: str, hint: str = "") -> Diagnostic:
         return Diagnostic(code, Severity.ERROR, span, message, hint, file=self._source.file)

@@ -20,7 +20,7 @@ from noetl_compiler.source import SourceFile
 __all__ = ["span_in_scalar"]
 
 _MAX_CHARS = 200_000
-"""Longer scalars are not aligned: a finding in them has the span of the whole scalar."""
+"""Longer scalars are not aligned: a diagnostic in them has the span of the whole scalar."""
 
 _BLANK = frozenset(" \t\r\n\x85\u2028\u2029")
 _HEADER = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")

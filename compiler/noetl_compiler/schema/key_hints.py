@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from noetl_compiler.diagnostics import most_similar, nearest, nearest_or_all
+from noetl_compiler.diagnostics import did_you_mean, did_you_mean_or_list, most_similar
 from noetl_compiler.schema.model import Model, Property, Schema
 
 __all__ = ["KeyPaths", "paths_below"]
@@ -41,11 +41,11 @@ class KeyPaths:
             return f"try {path}"
         if not known_names:
             return "it has no keys"
-        if hint := nearest(name, known_names):
+        if hint := did_you_mean(name, known_names):
             return hint
         if similar := most_similar(name, self.names):
             return f'did you mean "{self._path_to(similar, parent)}"?'
-        return nearest_or_all(name, known_names, "keys are") or nearest(name, known_names, _LEAST_SIMILARITY)
+        return did_you_mean_or_list(name, known_names, "keys are") or did_you_mean(name, known_names, _LEAST_SIMILARITY)
 
     def _path_to(self, name: str, parent: str) -> str:
         """Return the shortest path to a key, preferably below ``parent``; "" if there is none."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.templating.filters import FILTERS, TESTS
 from noetl_compiler.templating.locate import Role, find_word
 from noetl_compiler.templating.paths import Application
@@ -193,7 +193,7 @@ def _nondeterminism_problem(name: str, hint: str, span: tuple[int, int]) -> Temp
 def _replacement_hint(name: str, known_names: Collection[str]) -> str:
     if name in _REPLACEMENTS:
         return _REPLACEMENTS[name] or f"write | {_FILTER_NAMES.get(name, name)}"
-    return nearest(name, known_names, _SIMILARITY)
+    return did_you_mean(name, known_names, _SIMILARITY)
 
 
 def _is_jinja_object(owner: nodes.Node) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import nearest
+from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.case.actions import Actions, read_actions
 from noetl_compiler.dialects.case.collect import as_assignment
 from noetl_compiler.dialects.case.events import extend_condition, matching_events, reads
@@ -131,7 +131,7 @@ def _rules_of_entry(entry: _Entry, subject: Subject, entries: list[_Entry], cont
         message = "this condition matches no event of a step"
         texts = string_constants(entry.when.source) if entry.when else ()
         hint = next(
-            filter(None, (nearest(word, CASE_EVENTS) for word in texts)), f"events are {', '.join(CASE_EVENTS)}"
+            filter(None, (did_you_mean(word, CASE_EVENTS) for word in texts)), f"events are {', '.join(CASE_EVENTS)}"
         )
         context.report.warning(Code.IGNORED_FIELD, entry.when.span if entry.when else entry.span, message, hint)
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Related, nearest
+from noetl_compiler.diagnostics import Related, did_you_mean
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.routes import ROUTE_KEYS, read_next
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -82,7 +82,7 @@ def _move_arguments(node: Node, report: Report) -> Node:
 def _is_argument(key: ScalarNode, node: Node) -> bool:
     """Whether a key is an argument; a misspelt key with a template is not."""
     is_template = isinstance(node, ScalarNode) and node.template_span is not None
-    return is_template and key.text not in ROUTE_KEYS and not nearest(key.text, ROUTE_KEYS)
+    return is_template and key.text not in ROUTE_KEYS and not did_you_mean(key.text, ROUTE_KEYS)
 
 
 def _merge_arguments(entries: Entries, arguments: Entries) -> Entries:

@@ -17,15 +17,16 @@ __all__ = ["diagnostics_json"]
 
 
 def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> str:
-    """Return a JSON list with one object per finding, in reading order: ``code, severity, file, line, col, end_line,
-    end_col, message, hint, related, docs``. A related place has ``file, line, col, end_line, end_col, message``.
+    """Return a JSON list with one object per diagnostic, in reading order: ``code, severity, file, line, col, end_line,
+    end_col, message, hint, related, docs``. Each entry of ``related`` has ``file, line, col, end_line, end_col,
+    message``.
     """
     return json.dumps(
-        [_finding(diagnostic) for diagnostic in sort_and_dedupe(diagnostics)], indent=2, ensure_ascii=False
+        [_to_json(diagnostic) for diagnostic in sort_and_dedupe(diagnostics)], indent=2, ensure_ascii=False
     )
 
 
-def _finding(diagnostic: Diagnostic) -> dict[str, Any]:
+def _to_json(diagnostic: Diagnostic) -> dict[str, Any]:
     return {
         "code": diagnostic.code.value,
         "severity": diagnostic.severity.value,

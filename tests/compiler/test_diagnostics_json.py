@@ -8,7 +8,7 @@ from pathlib import Path
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Related, Severity
-from noetl_compiler.findings_json import diagnostics_json
+from noetl_compiler.diagnostics_json import diagnostics_json
 from noetl_compiler.source import SourceFile, Span
 
 ERR = Path(__file__).parent / "corpus" / "err"
