@@ -49,12 +49,12 @@ from noetl_temporal.signed_failures import SignedEncryptedFailureConverter, Sign
 from noetl_temporal.signing import Signer, SigningContext, schedule_context
 
 __all__ = [
-    "HEADER_CODEC",
     "NO_STORE",
     "UnreadValue",
     "belongs_in_store",
     "codec_of_stored",
     "data_converter",
+    "header_behavior",
     "is_signed",
     "payload_limit",
     "replay_converter",
@@ -62,10 +62,6 @@ __all__ = [
     "verifying_converter",
     "worker_converter",
 ]
-
-HEADER_CODEC = HeaderCodecBehavior.WORKFLOW_ONLY_CODEC
-"""Headers go through a codec and the payload store as payloads do. Activities, which never look at them, leave them
-undecoded."""
 
 NO_STORE = "TMPRL1105"
 """Temporal's code in an error about a value in the payload store, in a process without one."""
@@ -306,6 +302,15 @@ def worker_converter(converter: DataConverter) -> DataConverter:
     if storage is None or not isinstance(storage.drivers[0], PayloadStore):
         return converter
     return dataclasses.replace(converter, external_storage=_storage(DeferringStore(storage.drivers[0])))
+
+
+def header_behavior(converter: DataConverter) -> HeaderCodecBehavior:
+    """Return whether headers are encoded: only those with a codec, which may encrypt, as they carry the log.
+
+    Activities never read them, so they do not decode them.
+    """
+    has_codec = converter.payload_codec is not None
+    return HeaderCodecBehavior.WORKFLOW_ONLY_CODEC if has_codec else HeaderCodecBehavior.NO_CODEC
 
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:

@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 
-from noetl_temporal.codec import HEADER_CODEC, data_converter
+from noetl_temporal.codec import data_converter, header_behavior
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 from noetl_temporal.encryption_keys import keyring_from_environment
 from noetl_temporal.environment import dsn_from_environment
@@ -36,7 +36,9 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
     keyring = await keyring_from_environment()
     converter = data_converter(dsn or dsn_from_environment(), signing_key_from_environment(), keyring)
     try:
-        connecting = Client.connect(**settings, data_converter=converter, header_codec_behavior=HEADER_CODEC)
+        connecting = Client.connect(
+            **settings, data_converter=converter, header_codec_behavior=header_behavior(converter)
+        )
         client = await asyncio.wait_for(connecting, CONNECT_SECONDS)
     except (RuntimeError, OSError, ValueError) as error:
         raise temporal_error(error, settings) from error

@@ -17,7 +17,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Interceptor, Replayer, UnsandboxedWorkflowRunner
 
-from noetl_temporal.codec import HEADER_CODEC, NO_STORE, replay_converter
+from noetl_temporal.codec import NO_STORE, header_behavior, replay_converter
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
@@ -80,7 +80,7 @@ async def replay_failure(
         namespace=namespace,
         interceptors=[*interceptors(), *extra_interceptors],
         data_converter=converter,
-        header_codec_behavior=HEADER_CODEC,
+        header_codec_behavior=header_behavior(converter),
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())

@@ -2,8 +2,9 @@
 
 A workflow collects events in its ``trail``; whenever it schedules an activity or starts a child, the interceptor
 moves the collected events into that command's header. The remaining events are part of the workflow's result. If many
-events are collected without a command, or the run waits for a person, a marker in history carries them: a local
-activity that returns its argument.
+events are collected without a command, or are too large for a header, or the run waits for a person, a marker in
+history carries them: a local activity that returns its argument. The payload store may have that argument, but no
+header: the SDK would take some 30 microseconds a command to offer it.
 packed_trail.py encodes the events.
 """
 
@@ -22,6 +23,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
+from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.outbound_interceptor import OutboundInterceptor
 from noetl_temporal.packed_trail import PackedTrail, pack, to_payload
@@ -33,6 +35,9 @@ HEADER = "noetl-trail"
 MARKER_BYTES = 200_000
 """Size of collected events, before they are packed, above which a marker carries them. Temporal refuses headers over
 2 MB."""
+
+HEADER_BYTES = STORE_FROM_BYTES
+"""Size of packed events from which a marker carries them."""
 
 _RECORDED_SECONDS = 60
 
@@ -58,11 +63,13 @@ class Trail:
 
     def record(self) -> None:
         """Record the collected events in a marker."""
-        if not self._events:
-            return
+        if self._events:
+            self._record(self._pack())
+
+    def _record(self, trail: PackedTrail) -> None:
         marker = workflow.start_local_activity(
             record_trail,
-            self._pack(),
+            trail,
             start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
             summary="log",
         )
@@ -71,6 +78,14 @@ class Trail:
     def take(self) -> PackedTrail | None:
         """Return the collected events and clear the trail; None without any."""
         return self._pack() if self._events else None
+
+    def take_for_header(self) -> PackedTrail | None:
+        """Return the collected events as ``take`` does; those too large for a header go into a marker instead."""
+        trail = self.take()
+        if trail is None or len(trail.data) < HEADER_BYTES:
+            return trail
+        self._record(trail)
+        return None
 
     def _pack(self) -> PackedTrail:
         events, self._events, self._bytes = self._events, [], 0
@@ -120,5 +135,5 @@ class TrailInterceptor(OutboundInterceptor):
 
 
 def _header() -> dict[str, Payload]:
-    trail = cast("WorkflowWithTrail", workflow.instance()).trail.take()
+    trail = cast("WorkflowWithTrail", workflow.instance()).trail.take_for_header()
     return {} if trail is None else {HEADER: to_payload(trail)}

@@ -21,7 +21,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.playbook_tests import PlaybookTest, Request
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import HEADER_CODEC, data_converter
+from noetl_temporal.codec import data_converter, header_behavior
 from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.ids import new_execution_id
@@ -66,7 +66,8 @@ def memory_only_reason(graph: Graph) -> str | None:
 
 async def run_on_temporal(address: str, tests: Iterable[tuple[PlaybookTest, Graph]], tools: Tools) -> list[TrialResult]:
     """Return the results of tests, each with its graph, in their order."""
-    client = await Client.connect(address, data_converter=data_converter(None), header_codec_behavior=HEADER_CODEC)
+    converter = data_converter(None)
+    client = await Client.connect(address, data_converter=converter, header_codec_behavior=header_behavior(converter))
     runs: StubbedRuns = {}
     slots = asyncio.Semaphore(MAX_CONCURRENT_TESTS)
 

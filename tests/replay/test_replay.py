@@ -16,7 +16,7 @@ from temporalio.workflow import NondeterminismError
 from dev.histories.everything import RECORDINGS
 from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
-from noetl_temporal.codec import HEADER_CODEC, data_converter
+from noetl_temporal.codec import data_converter
 from noetl_temporal.replay import parse_history
 from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow, interceptors
 from tests.replay.sandbox import Sandbox
@@ -42,7 +42,6 @@ async def replay(
         workflow_runner=workflow_runner,
         interceptors=interceptors(),
         data_converter=data_converter(),
-        header_codec_behavior=HEADER_CODEC,
         debug_mode=True,
     )
     await replayer.replay_workflow(history)

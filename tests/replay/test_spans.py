@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from dev.histories.files import FOLDER
-from noetl_temporal.codec import HEADER_CODEC, data_converter
+from noetl_temporal.codec import data_converter
 from noetl_temporal.replay import parse_history
 from noetl_temporal.spans import RunInterceptor, Spans
 from noetl_temporal.workflows import WORKFLOWS, interceptors
@@ -30,7 +30,6 @@ async def test_a_replay_emits_no_spans(monkeypatch: pytest.MonkeyPatch, is_repla
         workflow_runner=UnsandboxedWorkflowRunner(),
         interceptors=[RunInterceptor(Spans(provider)), *interceptors()],
         data_converter=data_converter(),
-        header_codec_behavior=HEADER_CODEC,
         debug_mode=True,
     )
     await replayer.replay_workflow(parse_history(FILE.read_text()))

@@ -20,7 +20,7 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import HEADER_CODEC, data_converter
+from noetl_temporal.codec import data_converter, header_behavior
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.mirror.migrations import migrate
@@ -163,24 +163,51 @@ class ReversingCodec(PayloadCodec):
 
 async def test_headers_are_encrypted_as_payloads_are_and_the_mirror_reads_them(servers: Addresses) -> None:
     converter = dataclasses.replace(data_converter(servers.postgres), payload_codec=ReversingCodec())
-    temporal = await Client.connect(servers.temporal, data_converter=converter, header_codec_behavior=HEADER_CODEC)
+    temporal = await Client.connect(
+        servers.temporal, data_converter=converter, header_codec_behavior=header_behavior(converter)
+    )
     client = NoetlClient(temporal, servers.postgres, TOOLS)
     async with serving(temporal, TOOLS, CredentialSource(environment={})):
         report = await run(client, LOOPS)
-    headers = [
+    assert {payload.metadata["encoding"] for payload in headers_of(report)} == {b"binary/reversed"}
+    types = await mirrored_types(temporal, servers.postgres, report[0].workflow_id)
+    assert types.count("loop.iteration.done") == 3
+    assert types[-1] == "playbook.completed"
+
+
+async def test_events_too_large_for_a_header_are_in_a_marker(
+    client: NoetlClient, servers: Addresses, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    complete_types = await mirrored_types(client.temporal, servers.postgres, (await run(client, LOOPS))[0].workflow_id)
+    monkeypatch.setattr("noetl_temporal.trail.HEADER_BYTES", 140)
+    report = await run(client, LOOPS)
+    sizes = [len(payload.data) for payload in headers_of(report)]
+    assert sizes
+    assert max(sizes) < 140
+    markers = [
+        event for history in report for event in history.events if event.HasField("marker_recorded_event_attributes")
+    ]
+    assert markers
+    assert await mirrored_types(client.temporal, servers.postgres, report[0].workflow_id) == complete_types
+    assert [(await replay(history, client.temporal.data_converter)).problem for history in report] == [None] * 2
+
+
+def headers_of(report: Sequence[WorkflowHistory]) -> list[Payload]:
+    """The headers of all activities."""
+    return [
         payload
         for history in report
         for event in history.events
         for payload in event.activity_task_scheduled_event_attributes.header.fields.values()
     ]
-    assert {payload.metadata["encoding"] for payload in headers} == {b"binary/reversed"}
-    await migrate(servers.postgres)
-    await follow_execution(temporal, servers.postgres, report[0].workflow_id)
-    connection = await asyncpg.connect(servers.postgres)
+
+
+async def mirrored_types(temporal: Client, dsn: str, workflow_id: str) -> list[str]:
+    """The types of the rows that the mirror writes for a run, in their order."""
+    await migrate(dsn)
+    await follow_execution(temporal, dsn, workflow_id)
+    connection = await asyncpg.connect(dsn)
     try:
-        rows = await events_of(connection, int(report[0].workflow_id.rpartition("/")[2]))
+        return [row.event_type for row in await events_of(connection, int(workflow_id.rpartition("/")[2]))]
     finally:
         await connection.close()
-    types = [row.event_type for row in rows]
-    assert types.count("loop.iteration.done") == 3
-    assert types[-1] == "playbook.completed"
