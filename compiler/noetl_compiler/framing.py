@@ -1,4 +1,4 @@
-"""Find loops whose ``frame`` has no effect, because an iteration needs something that one activity cannot do.
+"""Find loops whose ``frame`` has no effect, because their iterations do something that is not possible in an activity.
 
 A frame only makes a loop faster, so such a loop runs without it.
 """
@@ -26,12 +26,12 @@ def unframed_loops(playbook: Playbook) -> dict[str, str]:
 
 
 def repeated_steps(playbook: Playbook) -> frozenset[str]:
-    """Return the steps that run in the iterations of a loop, besides its own tasks."""
+    """Return the steps in the regions and on the item routes of loops."""
     if not playbook.steps:
         return frozenset()
     final = final_of(playbook)
     regions = regions_of(playbook, entry_of(playbook), final)
-    return frozenset(regions.owner).union(*steps_on_item_routes(playbook, regions, final).values())
+    return frozenset(regions.innermost_loop).union(*steps_on_item_routes(playbook, regions, final).values())
 
 
 def _reason_of_step(step: Step, workbook: Mapping[str, Task], is_repeated: bool) -> str | None:

@@ -1,7 +1,8 @@
-"""Find the steps on the routes of a loop's items in the syntax tree (dev/decisions/0067).
+"""Find the steps on the item routes of loops (dev/decisions/0067).
 
-The route of an item includes every step reachable from it, up to the final step. So a step may be on the routes of
-several loops, and may also be reached from elsewhere: it runs wherever it is reached.
+A loop with ``loop.next`` has item routes: when its tasks have ended for an item, the route is followed for this item
+alone. It includes every step reachable from its targets, up to the final step. A step may be on the item routes of
+several loops, and other routes may lead to it, too; it runs once for each.
 """
 
 from __future__ import annotations
@@ -12,30 +13,31 @@ from noetl_compiler.regions import MAX_REPEATED_STEPS, Regions
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import arcs_of, item_arcs_of
 
-__all__ = ["reached_without_items", "steps_on_item_routes"]
+__all__ = ["steps_on_item_routes", "steps_outside_item_routes"]
 
 
 def steps_on_item_routes(playbook: Playbook, regions: Regions, final: str) -> dict[str, frozenset[str]]:
-    """Return loop -> the steps on the routes of its items, without those in regions of loops over steps. Once there are
-    more than MAX_REPEATED_STEPS steps in all, the remaining loops are left out.
+    """Return loop -> the steps on its item routes. The regions of loops over steps are left out. So are all loops after
+    the one with which the steps exceed MAX_REPEATED_STEPS.
     """
     steps = {step.name.text: step for step in playbook.steps}
     steps_by_loop: dict[str, frozenset[str]] = {}
     count = 0
     for step in playbook.steps:
-        starts = [arc.to.text for arc in item_arcs_of(step)]
-        if starts and count <= MAX_REPEATED_STEPS:
-            steps_by_loop[step.name.text] = _reachable_steps(steps, starts, regions, final)
+        targets = [arc.to.text for arc in item_arcs_of(step)]
+        if targets and count <= MAX_REPEATED_STEPS:
+            steps_by_loop[step.name.text] = _reachable_steps(steps, targets, regions, final)
             count += len(steps_by_loop[step.name.text])
     return steps_by_loop
 
 
-def reached_without_items(playbook: Playbook, regions: Regions, entry: str, final: str) -> frozenset[str]:
-    """Return the steps that are reachable from ``entry`` without following the route of an item."""
+def steps_outside_item_routes(playbook: Playbook, regions: Regions, entry: str, final: str) -> frozenset[str]:
+    """Return the steps that are reachable from ``entry`` without an item route."""
     return _reachable_steps({step.name.text: step for step in playbook.steps}, [entry], regions, final)
 
 
 def _reachable_steps(steps: Mapping[str, Step], starts: Iterable[str], regions: Regions, final: str) -> frozenset[str]:
+    """Return the steps reachable from ``starts``, these included. Past a loop over steps, only its end is followed."""
     reachable_steps: set[str] = set()
     pending = list(starts)
     while pending:

@@ -56,8 +56,8 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
 
 
 class _Lowering:
-    """Lowers the steps of one playbook, each at its level: that of the workflow, or that of the innermost loop around
-    it.
+    """Lowers the steps of one playbook, each at its level: that of the workflow, or that of the innermost loop that
+    repeats it.
     """
 
     def __init__(self, playbook: syntax.Playbook, final: str) -> None:
@@ -69,11 +69,11 @@ class _Lowering:
         self._code_names = code_names(playbook)
         self._regions = regions_of(playbook, entry_of(playbook), final)
         self._loops_without_frame = unframed_loops(playbook)
-        self._steps_inside: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
+        self._region_steps: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
         for step in playbook.steps:
-            if (owner := self._regions.owner.get(step.name.text)) is not None:
-                self._steps_inside[owner].append(step)
-        self._loop_of = {end.name.text: loop for loop, end in self._regions.ends.items()}
+            if (loop := self._regions.innermost_loop.get(step.name.text)) is not None:
+                self._region_steps[loop].append(step)
+        self._loops_by_end = self._regions.loops_by_end
 
     def steps(self) -> dict[str, Step]:
         """Return all steps in the order of the text, each followed by those injected for it."""
@@ -90,21 +90,22 @@ class _Lowering:
         else:
             yield lowered_step
         yield from self._route_lowering(step).routers(step)
-        if (loop := self._loop_of.get(step.name.text)) is not None:
+        if (loop := self._loops_by_end.get(step.name.text)) is not None:
             yield self._lower_ending_of(loop, step).arrival
 
     def _route_lowering(self, step: syntax.Step) -> RouteLowering:
         """Return the RouteLowering for the level of a step's targets. A loop over steps routes into its region."""
         name = step.name.text
-        owner = name if name in self._regions.ends else self._regions.owner.get(name)
-        end = self._regions.ends[owner] if owner is not None else None
-        last = arrival_name(end) if end else self._final
-        return RouteLowering(last, end.name.text if end else "")
+        loop = name if name in self._regions.ends else self._regions.innermost_loop.get(name)
+        if loop is None:
+            return RouteLowering(self._final, "")
+        end = self._regions.ends[loop]
+        return RouteLowering(arrival_name(end), end.name.text)
 
     def _lower_step(self, step: syntax.Step) -> Step:
         passed_values = self._passed_values.get(step.name.text, Value({}))
         args, result, assigns = overlay(passed_values, step.args), step.result, step.set
-        if (loop := self._loop_of.get(step.name.text)) is not None:
+        if (loop := self._loops_by_end.get(step.name.text)) is not None:
             ending = self._lower_ending_of(loop, step)
             args, result, assigns = ending.args, ending.result, (*ending.set, *step.set)
         return Step(
@@ -130,8 +131,8 @@ class _Lowering:
         return lower_ending(loop, end, self._passed_values.get(end.name.text, Value({})))
 
     def _lower_route(self, step: syntax.Step) -> Route:
-        """Return the successors of a step. A loop over steps leads to its end, whatever its outcome; its own routes
-        lead into its region.
+        """Return the route of a step. After a loop over steps, its end follows, whatever the outcome of the loop; the
+        routes that the author wrote lead into its region.
         """
         if (end := self._regions.ends.get(step.name.text)) is not None:
             return Route(arcs=(Arc(end.name.text, step.span, "any"),))
@@ -146,7 +147,7 @@ class _Lowering:
             return replace(lowered_loop, enter=self._route_lowering(step).item_route(step))
         names = [
             name
-            for inner in self._steps_inside[step.name.text]
+            for inner in self._region_steps[step.name.text]
             for name in (inner.name.text, *self._injected_names(inner))
         ]
         region = (*names, *routers_of(step), arrival_name(end))

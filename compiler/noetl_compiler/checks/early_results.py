@@ -29,12 +29,12 @@ _AFTER_CALL = (RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_ARC, Render
 
 
 class StepOrder:
-    """Which step can run before which."""
+    """Decides which step can run before which."""
 
     def __init__(self, playbook: Playbook) -> None:
         self.steps: dict[str, Step] = {step.name.text: step for step in playbook.steps}
         self._final = final_of(playbook)
-        self._loops_around = _loops_around(playbook, self._final)
+        self._loops_by_route_step = _loops_by_route_step(playbook, self._final)
         self._searches: dict[str, tuple[set[str], deque[str]]] = {}
         is_unique = len(self.steps) == len(playbook.steps)  # another check reports duplicate names
         self._remaining_arcs = _MAX_FOLLOWED_ARCS if is_unique else 0
@@ -53,22 +53,22 @@ class StepOrder:
         return other in visited_steps or self._remaining_arcs <= 0
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:
-        """Yield the arcs from a step, and those from the loops whose items are routed through it."""
+        """Yield the arcs from a step, and those from the loops whose item routes lead through it."""
         yield from routes_of(self.steps[step])
-        for loop in self._loops_around.get(step, ()):
+        for loop in self._loops_by_route_step.get(step, ()):
             yield from arcs_of(loop)
 
 
-def _loops_around(playbook: Playbook, final: str) -> dict[str, list[Step]]:
-    """Return the loops whose items are routed through a step, for each such step."""
-    loops_around: dict[str, list[Step]] = {}
+def _loops_by_route_step(playbook: Playbook, final: str) -> dict[str, list[Step]]:
+    """Return step -> the loops whose item routes lead through it."""
+    loops_by_step: dict[str, list[Step]] = {}
     loops = {step.name.text: step for step in playbook.steps if step.item_routes is not None}
     if loops:
         regions = regions_of(playbook, entry_of(playbook), final)
         for loop, names in steps_on_item_routes(playbook, regions, final).items():
             for name in names:
-                loops_around.setdefault(name, []).append(loops[loop])
-    return loops_around
+                loops_by_step.setdefault(name, []).append(loops[loop])
+    return loops_by_step
 
 
 def warn_of_early_results(

@@ -1,4 +1,4 @@
-"""Routes of a loop's items: steps that they must not lead to, and steps that other routes lead to as well."""
+"""Item routes of loops: steps that they must not lead to, and steps that other routes lead to as well."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related
-from noetl_compiler.item_routes import reached_without_items, steps_on_item_routes
+from noetl_compiler.item_routes import steps_on_item_routes, steps_outside_item_routes
 from noetl_compiler.regions import MAX_REPEATED_STEPS, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
@@ -16,46 +16,50 @@ __all__ = ["check_item_routes"]
 
 
 def check_item_routes(playbook: Playbook, report: Report) -> None:
-    """Report NT109, NT209 and NT411; NT004 where the routes have too many steps."""
+    """Report NT109, NT209 and NT411; NT004 if the routes have too many steps."""
     loops = [step for step in playbook.steps if step.item_routes is not None]
     if not loops:
         return
     regions, final = regions_of(playbook, entry_of(playbook), final_of(playbook)), final_of(playbook)
-    if regions.exceeding_loop is not None:
+    if regions.loop_over_limit is not None:
         return
-    routes = steps_on_item_routes(playbook, regions, final)
-    are_valid = [_check_loop(loop, routes, regions, report) for loop in loops]
+    route_steps = steps_on_item_routes(playbook, regions, final)
+    are_valid = [_check_loop(loop, route_steps, regions, report) for loop in loops]
     if all(are_valid):
-        outside = reached_without_items(playbook, regions, entry_of(playbook), final)
+        outside = steps_outside_item_routes(playbook, regions, entry_of(playbook), final)
         for step in playbook.steps:
             if step.name.text in outside:
-                shared_by = [loop for loop in loops if step.name.text in routes[loop.name.text]]
-                _warn_of_shared_step(step, shared_by, report)
+                loops_with_step = [loop for loop in loops if step.name.text in route_steps[loop.name.text]]
+                _warn_of_shared_step(step, loops_with_step, report)
 
 
-def _check_loop(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regions, report: Report) -> bool:
-    """Return whether the routes of the loop's items are valid; report why not."""
+def _check_loop(loop: Step, route_steps: Mapping[str, frozenset[str]], regions: Regions, report: Report) -> bool:
+    """Return whether the item routes of a loop are valid; report why not. ``route_steps``: loop -> the steps on its
+    item routes.
+    """
     if not loop.tasks:
         message = f'the loop "{loop.name.text}" has no task, so its items have no route'
         report.error(Code.CONFLICTING_FIELDS, loop.name.span, message, 'use "next" of the step')
         return False
-    if loop.name.text not in routes:
+    if loop.name.text not in route_steps:
         message = f"the routes of items have more than {MAX_REPEATED_STEPS:,} steps, each counted once for every loop"
         report.error(Code.BUDGET_EXCEEDED, loop.name.span, message, "split the playbook")
         return False
-    return not (_forbid_return_to_loop(loop, routes, report) or _forbid_crossing(loop, routes, regions, report))
+    if _forbid_return_to_loop(loop, route_steps, report):
+        return False
+    return not _forbid_crossing(loop, route_steps[loop.name.text], regions, report)
 
 
-def _forbid_return_to_loop(loop: Step, routes: Mapping[str, frozenset[str]], report: Report) -> bool:
-    """Report a route of an item that leads back to its own loop, so that the item would never end. The route may pass
-    through the routes of other loops. Returns whether there is such a route.
+def _forbid_return_to_loop(loop: Step, route_steps: Mapping[str, frozenset[str]], report: Report) -> bool:
+    """Report an item route that leads back to its own loop, possibly by the item routes of other loops: the item would
+    never end. Return whether there is such a route.
     """
     visited_steps: set[str] = set()
     pending = [loop.name.text]
     while pending:
-        new_steps = routes.get(pending.pop(), frozenset[str]()) - visited_steps
+        new_steps = route_steps.get(pending.pop(), frozenset[str]()) - visited_steps
         visited_steps |= new_steps
-        pending += [name for name in new_steps if name in routes]
+        pending += [name for name in new_steps if name in route_steps]
     if loop.name.text not in visited_steps:
         return False
     message = f'the route of an item of "{loop.name.text}" leads back to this loop'
@@ -63,12 +67,11 @@ def _forbid_return_to_loop(loop: Step, routes: Mapping[str, frozenset[str]], rep
     return True
 
 
-def _forbid_crossing(loop: Step, routes: Mapping[str, frozenset[str]], regions: Regions, report: Report) -> bool:
-    """Report a route that enters or leaves the region of a loop over steps. Returns whether there is such a route."""
-    route_steps = routes.get(loop.name.text, frozenset())
-    loops_by_end = {end.name.text: name for name, end in regions.ends.items()}
+def _forbid_crossing(loop: Step, route_steps: frozenset[str], regions: Regions, report: Report) -> bool:
+    """Report an item route that enters or leaves the region of a loop over steps. Return whether there is one."""
+    loops_by_end = regions.loops_by_end
     for name in sorted(route_steps):
-        enclosing_loop = loops_by_end.get(name) or regions.owner.get(name)
+        enclosing_loop = loops_by_end.get(name) or regions.innermost_loop.get(name)
         if enclosing_loop is not None and enclosing_loop not in route_steps and enclosing_loop != loop.name.text:
             message = (
                 f'the route of an item of "{loop.name.text}" leads to "{name}", which belongs to "{enclosing_loop}"'

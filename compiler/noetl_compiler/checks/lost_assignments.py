@@ -28,7 +28,7 @@ def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
     """Report NT407. Steps in the region of a loop are left out: their iteration continues after them."""
     if not any(True for step in playbook.steps for _ in _assignments_for_step(step)):
         return
-    steps_in_regions = regions_of(playbook, entry_of(playbook), final_of(playbook)).owner
+    steps_in_regions = regions_of(playbook, entry_of(playbook), final_of(playbook)).innermost_loop
     names_read = _names_read_by_steps(playbook)
     for step in playbook.steps:
         if step.name.text in steps_in_regions:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Assign
 from noetl_compiler.item_routes import steps_on_item_routes
-from noetl_compiler.regions import regions_of
+from noetl_compiler.regions import Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import (
@@ -35,16 +35,16 @@ def warn_of_parallel_set(playbook: Playbook, report: Report) -> None:
 def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
     """Yield what each iteration of a parallel loop sets: in the tasks of its step and in the steps of its region."""
     workbook = workbook_of(playbook)
-    parallel = {step.name.text for step in playbook.steps if _is_parallel(step)}
-    steps_inside = _steps_inside(playbook, parallel) if parallel else frozenset[str]()
+    parallel_loops = {step.name.text for step in playbook.steps if _is_parallel(step)}
+    repeated_steps = _repeated_steps(playbook, parallel_loops) if parallel_loops else frozenset[str]()
     for step in playbook.steps:
         name = step.name.text
-        if name in parallel or name in steps_inside:
+        if name in parallel_loops or name in repeated_steps:
             for called_task in (called_task for task in step.tasks for called_task in calls_of(task, workbook)):
                 yield from set_by_task(called_task)
-        if name in parallel:
+        if name in parallel_loops:
             yield from (assign for arc in item_arcs_of(step) for assign in arc.set)
-        if name in steps_inside:
+        if name in repeated_steps:
             yield from step.set
             yield from (assign for arc in routes_of(step) for assign in arc.set)
 
@@ -53,22 +53,23 @@ def _is_parallel(step: Step) -> bool:
     return step.loop is not None and step.loop.body.is_parallel
 
 
-def _steps_inside(playbook: Playbook, parallel: set[str]) -> frozenset[str]:
-    """Return the steps in the regions of parallel loops, at any depth, and on the routes of their items."""
+def _repeated_steps(playbook: Playbook, parallel_loops: set[str]) -> frozenset[str]:
+    """Return the steps in the regions of parallel loops, at any depth, and on their item routes."""
     if not playbook.steps:
         return frozenset()
     final = final_of(playbook)
     regions = regions_of(playbook, entry_of(playbook), final)
-    routes = steps_on_item_routes(playbook, regions, final)
-    on_routes = {name for loop, names in routes.items() if loop in parallel for name in names}
-    return frozenset(
-        {name for name in regions.owner if not parallel.isdisjoint(_enclosing_loops(name, regions.owner))} | on_routes
-    )
+    route_steps = steps_on_item_routes(playbook, regions, final)
+    repeated_steps = {name for loop in parallel_loops for name in route_steps.get(loop, ())}
+    for name in regions.innermost_loop:
+        if not parallel_loops.isdisjoint(_enclosing_loops(name, regions)):
+            repeated_steps.add(name)
+    return frozenset(repeated_steps)
 
 
-def _enclosing_loops(name: str, owner: Mapping[str, str]) -> set[str]:
-    """Return the loops that contain a step."""
+def _enclosing_loops(name: str, regions: Regions) -> set[str]:
+    """Return the loops that repeat a step."""
     loops: set[str] = set()
-    while (name := owner.get(name, "")) and name not in loops:
+    while (name := regions.innermost_loop.get(name, "")) and name not in loops:
         loops.add(name)
     return loops

@@ -24,11 +24,11 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
         if step.ended_loop is not None:
             _check_end(step, step.ended_loop, steps, end_steps, report)
     regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
-    if regions.exceeding_loop is not None:
+    if regions.loop_over_limit is not None:
         message = (
             f"loops repeat more than {MAX_REPEATED_STEPS:,} steps, where each counts once per loop that contains it"
         )
-        report.error(Code.BUDGET_EXCEEDED, steps[regions.exceeding_loop].name.span, message, "split the playbook")
+        report.error(Code.BUDGET_EXCEEDED, steps[regions.loop_over_limit].name.span, message, "split the playbook")
         return
     for step in playbook.steps:
         if step.loop is not None and not step.tasks and not step.sinks:
@@ -64,7 +64,7 @@ def _check_loop(step: Step, end_steps: Mapping[str, Step], regions: Regions, rep
         report.error(
             Code.OPEN_REGION, name.span, message, f"give it a task, or add a last step with end_loop: {name.text}"
         )
-    elif name.text not in regions.closed_loops:
+    elif name.text not in regions.loops_reaching_end:
         related = (Related(end.name.span, "its end is here"),)
         message = f'the end "{end.name.text}" cannot be reached from its loop "{name.text}"'
         report.error(Code.OPEN_REGION, name.span, message, f"add next: {end.name.text} to its last step", related)
