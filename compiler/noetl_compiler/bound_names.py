@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from noetl_compiler.graph import Value
 from noetl_compiler.syntax import Playbook, Task
-from noetl_compiler.syntax_queries import calls_of, passed_by_arcs, workbook_of
+from noetl_compiler.syntax_queries import calls_of, values_passed_to_steps, workbook_of
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["tasks_with_bound_names"]
@@ -18,7 +18,7 @@ def tasks_with_bound_names(playbook: Playbook) -> Iterator[tuple[Task, frozenset
     """Yield each task with the names bound for it; for a workbook task, those of all its calls. None if the names are
     known only at run time, or if nothing calls the task.
     """
-    workbook, passed_values = workbook_of(playbook), passed_by_arcs(playbook)
+    workbook, passed_values = workbook_of(playbook), values_passed_to_steps(playbook)
     workbook_values: dict[int, list[Value]] = {id(task): [] for task in playbook.workbook}
     for step in playbook.steps:
         step_values = [step.args, *passed_values.get(step.name.text, ())]

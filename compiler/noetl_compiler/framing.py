@@ -11,7 +11,7 @@ from noetl_compiler.item_routes import steps_on_item_routes
 from noetl_compiler.language.tools import PLAYBOOK, WAITS
 from noetl_compiler.regions import regions_of
 from noetl_compiler.syntax import Playbook, Step, Task
-from noetl_compiler.syntax_queries import calls_of, entry_of, final_of, workbook_of
+from noetl_compiler.syntax_queries import calls_of, entry_name_of, final_name_of, workbook_of
 
 __all__ = ["repeated_steps", "unframed_loops"]
 
@@ -29,8 +29,8 @@ def repeated_steps(playbook: Playbook) -> frozenset[str]:
     """Return the steps in the regions and on the item routes of loops."""
     if not playbook.steps:
         return frozenset()
-    final = final_of(playbook)
-    regions = regions_of(playbook, entry_of(playbook), final)
+    final = final_name_of(playbook)
+    regions = regions_of(playbook, entry_name_of(playbook), final)
     return frozenset(regions.innermost_loop).union(*steps_on_item_routes(playbook, regions, final).values())
 
 

@@ -2,7 +2,7 @@
 
 A loop with ``loop.next`` has item routes: when its tasks have ended for an item, the route is followed for this item
 alone. It includes every step reachable from its targets, up to the final step. A step may be on the item routes of
-several loops, and other routes may lead to it, too; it runs once for each.
+several loops, and other routes may lead to it, too; it runs wherever a route leads to it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from noetl_compiler.lowering.secrets import resolve_keychain_sinks
 from noetl_compiler.lowering.sinks import saving_step_name, with_saving_step
 from noetl_compiler.lowering.tasks import lower_tasks
 from noetl_compiler.regions import regions_of
-from noetl_compiler.syntax_queries import entry_of, final_of, workbook_of
+from noetl_compiler.syntax_queries import entry_name_of, final_name_of, workbook_of
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["lower"]
@@ -33,7 +33,7 @@ __all__ = ["lower"]
 
 def lower(playbook: syntax.Playbook, file: str) -> Graph:
     """Return the sealed graph of a playbook whose checks found no error."""
-    final = final_of(playbook)
+    final = final_name_of(playbook)
     steps = with_item_regions(_Lowering(playbook, final).steps(), final)
     if final not in steps:
         steps[final] = Step(final, playbook.span, "runs when every path has ended", injected=True)
@@ -42,7 +42,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             version=graph.VERSION,
             digest="",
             source=SourceRef(file, playbook.path, playbook.name, playbook.version, playbook.dialect),
-            entry=entry_of(playbook),
+            entry=entry_name_of(playbook),
             final=final,
             steps=steps,
             workload=playbook.workload,
@@ -67,7 +67,7 @@ class _Lowering:
         self._keychain_names = frozenset(entry.name for entry in playbook.keychain)
         self._passed_values = passed_names(playbook)
         self._code_names = code_names(playbook)
-        self._regions = regions_of(playbook, entry_of(playbook), final)
+        self._regions = regions_of(playbook, entry_name_of(playbook), final)
         self._loops_without_frame = unframed_loops(playbook)
         self._region_steps: dict[str, list[syntax.Step]] = {loop: [] for loop in self._regions.ends}
         for step in playbook.steps:

@@ -1,7 +1,7 @@
 """The common syntax tree of all dialects.
 
-It contains what the author wrote in one vocabulary, with names unresolved and without defaults: ``None`` means that the
-author wrote nothing, and lowering fills in the default. Parts that need no further conversion (values with their
+It has the same structs for all dialects. Names are unresolved and defaults are absent: ``None`` means that the author
+wrote nothing, and lowering fills in the default. Parts that need no further conversion (values with their
 templates, retry rules, loops, sinks) are already structs of the graph.
 """
 
@@ -43,7 +43,7 @@ from noetl_compiler.language.words import (
 from noetl_compiler.nodes import ScalarNode
 
 __all__ = [
-    "NOTHING",
+    "EMPTY_MAPPING",
     "NO_DEFAULTS",
     "Arc",
     "CallDefaults",
@@ -60,8 +60,7 @@ __all__ = [
     "Task",
 ]
 
-NOTHING = Value({})
-"""An empty mapping."""
+EMPTY_MAPPING = Value({})
 
 
 class Name(msgspec.Struct, frozen=True):
@@ -72,15 +71,15 @@ class Name(msgspec.Struct, frozen=True):
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A policy rule; ``to`` is the label it jumps to (``body.to`` stays empty until lowering)."""
+    """A policy rule. ``to`` is the label of the task that it jumps to; lowering copies it to ``body.to``."""
 
     body: graph.Rule
     to: Name | None = None
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The rules of one task. ``unmatched`` decides an error that no rule covers. ``clause`` is the ``retry`` from
-    which they were read, as written.
+    """The rules of one task. ``unmatched`` is the action after an error that no rule matches. ``clause`` is the
+    ``retry`` from which the rules were read, as written.
     """
 
     span: Span
@@ -91,24 +90,26 @@ class Policy(msgspec.Struct, frozen=True):
 
 
 class ForeignText(msgspec.Struct, frozen=True):
-    """A text in the language of a tool, code or SQL, and the field that contains it."""
+    """Code or SQL in the field ``field`` of a tool."""
 
     field: str
     node: ScalarNode
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One tool call. ``workbook`` names the workbook task that it calls; its own fields take precedence. ``expects``
-    are the names that its author declared as bound for it. ``on_timeout`` is the step to continue with after the task,
-    a wait, times out; dialects/waits.py converts it to a route. ``texts`` are also in ``config``, and ``splices`` are
-    in these texts. ``code`` as in the graph.
+    """One tool call.
+
+    ``workbook`` names the workbook task that it calls; the fields of this task take precedence over those of the called
+    one. ``expects`` are the names that its author declared as bound for it. ``on_timeout`` is the step that follows if
+    the task is a wait and times out; dialects/waits.py converts it to a route. ``texts`` are the code and SQL in
+    ``config``, and ``splices`` are the templates in Python code among them. ``code`` is that of graph.Task.
     """
 
     label: Name
     kind: Name
     span: Span
-    config: Value = NOTHING
-    input: Value = NOTHING
+    config: Value = EMPTY_MAPPING
+    input: Value = EMPTY_MAPPING
     auth: Value | None = None
     timeout: Timeout | None = None
     policy: Policy | None = None
@@ -127,7 +128,7 @@ class Task(msgspec.Struct, frozen=True):
 
 
 class CallDefaults(msgspec.Struct, frozen=True):
-    """Defaults for the calls of a task, from the specs around it."""
+    """Defaults for the calls of a task, from the specs of its loop, its step and the executor."""
 
     policy: Policy | None = None
     timeout: Timeout | None = None
@@ -140,8 +141,8 @@ NO_DEFAULTS = CallDefaults()
 
 
 class Reducer(NamedTuple):
-    """Reduces the values that iterations set under a name; ``operator`` is the suffix of the target, as in
-    graph.Assign.
+    """Combines the values that the iterations of a loop set under a name. ``operator`` is the suffix of the target, as
+    in graph.Assign.
     """
 
     name: Name
@@ -167,13 +168,15 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step. ``args`` are bound as names in that step. ``on`` None: derived from what ``when`` reads."""
+    """A route to a step. ``args`` are bound as names in that step. If ``on`` is None, it is derived from the names that
+    ``when`` reads (templating/default_on_status.py).
+    """
 
     to: Name
     span: Span
     when: Template | None = None
     set: tuple[Assign, ...] = ()
-    args: Value = NOTHING
+    args: Value = EMPTY_MAPPING
     on: OnStatus | None = None
 
     @property
@@ -183,10 +186,10 @@ class Arc(msgspec.Struct, frozen=True):
 
 
 class Next(msgspec.Struct, frozen=True):
-    """The routes from a step, in groups: the arcs of a group are taken together.
+    """The routes from a step, in groups: the arcs of a group are followed together.
 
-    ``exclusive``: the first group whose ``when`` matches; ``inclusive``: all that match. A v10 arc is a group
-    of its own, a legacy ``then`` list is one group.
+    In the mode ``exclusive``, the first group whose ``when`` matches is followed, in the mode ``inclusive`` all that
+    match. A v10 arc is a group of its own, a legacy ``then`` list is one group.
     """
 
     span: Span
@@ -196,7 +199,7 @@ class Next(msgspec.Struct, frozen=True):
 
 
 class OnFailure(msgspec.Struct, frozen=True):
-    """What happens after a step has failed. ``seconds`` is the maximum time for which it is held, None if not given."""
+    """The action after a step has failed. ``seconds`` is the maximum time for which it is held."""
 
     action: FailureAction
     span: Span
@@ -204,11 +207,11 @@ class OnFailure(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A node of the workflow. ``next`` None: the author named no next step.
+    """A step of the workflow. ``next`` is None if the author named no next step.
 
     ``ended_loop`` names the loop whose region this step ends. ``sinks`` store the results of the step's loop as a
-    whole. ``defaults`` are those of the step for its tasks, to which they are already applied
-    (dialects/spec_defaults.py). ``status`` of the final step is that of the run.
+    whole. ``defaults`` are the step's defaults for its tasks, to which they are already applied
+    (dialects/spec_defaults.py). ``status`` is the status of the run; only the final step may have it.
     """
 
     name: Name
@@ -216,7 +219,7 @@ class Step(msgspec.Struct, frozen=True):
     desc: str = ""
     admit: tuple[AdmitRule, ...] = ()
     join: Join | None = None
-    args: Value = NOTHING
+    args: Value = EMPTY_MAPPING
     loop: Loop | None = None
     tasks: tuple[Task, ...] = ()
     set: tuple[Assign, ...] = ()
@@ -237,16 +240,16 @@ class Step(msgspec.Struct, frozen=True):
         return self.loop.next if self.loop is not None else None
 
     @property
-    def is_about_loop(self) -> bool:
-        """Whether its arcs see the end of a loop: its own, or the one that it ends."""
+    def has_loop_outcome(self) -> bool:
+        """Whether its arcs follow the outcome of a whole loop: its own, or the one that it ends."""
         return self.loop is not None or self.ended_loop is not None
 
 
 class Playbook(msgspec.Struct, frozen=True):
     """A whole playbook, as read by the front end of its dialect.
 
-    ``dialect`` decides the names and defaults. It may differ from the dialect of the syntax: a migrated playbook has
-    the syntax of v10, and declares the dialect from which it was migrated.
+    ``dialect`` determines the names that templates see and the defaults. It may differ from the dialect of the syntax:
+    a migrated playbook has the syntax of v10, and declares the dialect from which it was migrated.
     """
 
     dialect: Dialect
@@ -256,7 +259,7 @@ class Playbook(msgspec.Struct, frozen=True):
     version: str
     steps: tuple[Step, ...] = ()
     workbook: tuple[Task, ...] = ()
-    workload: Value = NOTHING
+    workload: Value = EMPTY_MAPPING
     keychain: tuple[KeychainEntry, ...] = ()
     entry: Name | None = None
     final: Name | None = None

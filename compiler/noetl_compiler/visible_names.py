@@ -37,7 +37,13 @@ from noetl_compiler.language.names_profile import PROFILES
 from noetl_compiler.language.tools import APPROVAL
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.syntax import Loop, Playbook, Step, Task
-from noetl_compiler.syntax_queries import entry_of, final_of, passed_by_arcs, set_by_step, set_by_task
+from noetl_compiler.syntax_queries import (
+    assigns_of_step,
+    assigns_of_task,
+    entry_name_of,
+    final_name_of,
+    values_passed_to_steps,
+)
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.value_merge import mapping_of
 
@@ -102,7 +108,7 @@ class VisibleNames:
     @cached_property
     def entry(self) -> str:
         """The step where a run begins."""
-        return entry_of(self._playbook)
+        return entry_name_of(self._playbook)
 
     def known_names(self, use: TemplateUse) -> frozenset[str]:
         """Return all bare names that are known to be bound for this use."""
@@ -157,13 +163,13 @@ class VisibleNames:
     @cached_property
     def ctx(self) -> frozenset[str]:
         """The names below ``ctx`` that any step, task, rule, arc or VarsCache sets."""
-        workbook_assigns = (assign for task in self._playbook.workbook for assign in set_by_task(task))
+        workbook_assigns = (assign for task in self._playbook.workbook for assign in assigns_of_task(task))
         assigned_names = _set_under("ctx", (*workbook_assigns, *_set_by(self._playbook.steps)))
         return assigned_names.union(*map(_names_in_code, (*self._playbook.workbook, *_tasks_of(self._playbook.steps))))
 
     @cached_property
     def _final(self) -> str:
-        return final_of(self._playbook)
+        return final_name_of(self._playbook)
 
     @cached_property
     def _steps_by_task(self) -> dict[str, tuple[Step, ...]]:
@@ -223,7 +229,7 @@ class VisibleNames:
 
     @cached_property
     def _values_passed(self) -> dict[str, list[Value]]:
-        return passed_by_arcs(self._playbook)
+        return values_passed_to_steps(self._playbook)
 
     def _engine_names(self, use: TemplateUse) -> frozenset[str]:
         """Return the names of the engine, and those set for the iteration. All tasks of a step see the same."""
@@ -324,7 +330,7 @@ def _names_in_code(task: Task) -> frozenset[str]:
 
 
 def _set_by(steps: tuple[Step, ...]) -> Iterator[Assign]:
-    return (assign for step in steps for assign in set_by_step(step))
+    return (assign for step in steps for assign in assigns_of_step(step))
 
 
 def _tasks_of(steps: tuple[Step, ...]) -> tuple[Task, ...]:

@@ -30,7 +30,7 @@ def warn_of_dead_routes(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         _check_admission(step.admit, report)
         if step.next and step.next.mode == "exclusive":
-            _check_routes(step.next, step, report, hint, after_loop=step.is_about_loop)
+            _check_routes(step.next, step, report, hint, after_loop=step.has_loop_outcome)
         if step.item_routes and step.item_routes.mode == "exclusive":
             _check_routes(step.item_routes, step, report, hint, after_loop=False)
 

@@ -16,7 +16,7 @@ from noetl_compiler.item_routes import steps_on_item_routes
 from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, routes_of
+from noetl_compiler.syntax_queries import all_arcs_of, arcs_of, entry_name_of, final_name_of
 from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
@@ -33,7 +33,7 @@ class StepOrder:
 
     def __init__(self, playbook: Playbook) -> None:
         self.steps: dict[str, Step] = {step.name.text: step for step in playbook.steps}
-        self._final = final_of(playbook)
+        self._final = final_name_of(playbook)
         self._loops_by_route_step = _loops_by_route_step(playbook, self._final)
         self._searches: dict[str, tuple[set[str], deque[str]]] = {}
         is_unique = len(self.steps) == len(playbook.steps)  # another check reports duplicate names
@@ -54,7 +54,7 @@ class StepOrder:
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:
         """Yield the arcs from a step, and those from the loops whose item routes lead through it."""
-        yield from routes_of(self.steps[step])
+        yield from all_arcs_of(self.steps[step])
         for loop in self._loops_by_route_step.get(step, ()):
             yield from arcs_of(loop)
 
@@ -64,7 +64,7 @@ def _loops_by_route_step(playbook: Playbook, final: str) -> dict[str, list[Step]
     loops_by_step: dict[str, list[Step]] = {}
     loops = {step.name.text: step for step in playbook.steps if step.item_routes is not None}
     if loops:
-        regions = regions_of(playbook, entry_of(playbook), final)
+        regions = regions_of(playbook, entry_name_of(playbook), final)
         for loop, names in steps_on_item_routes(playbook, regions, final).items():
             for name in names:
                 loops_by_step.setdefault(name, []).append(loops[loop])

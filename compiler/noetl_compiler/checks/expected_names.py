@@ -9,7 +9,7 @@ from noetl_compiler.diagnostics import Related, did_you_mean
 from noetl_compiler.graph import Json, Value
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Task
-from noetl_compiler.syntax_queries import calls_of, passed_by_arcs, workbook_of
+from noetl_compiler.syntax_queries import calls_of, values_passed_to_steps, workbook_of
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_unbound_expectations"]
@@ -17,7 +17,7 @@ __all__ = ["warn_of_unbound_expectations"]
 
 def warn_of_unbound_expectations(playbook: Playbook, report: Report) -> None:
     """Report NT506. Nothing is reported where a template decides which names are bound."""
-    workbook, route_args = workbook_of(playbook), passed_by_arcs(playbook)
+    workbook, route_args = workbook_of(playbook), values_passed_to_steps(playbook)
     for step in playbook.steps:
         names = {name: None for args in route_args.get(step.name.text, ()) for name in mapping_of(args)}
         outer_values = (step.args, Value(names))

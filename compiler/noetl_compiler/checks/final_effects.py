@@ -11,7 +11,7 @@ from noetl_compiler.language.tools import PLAYBOOK, SAFE_METHODS, SQL_KINDS
 from noetl_compiler.report import Report
 from noetl_compiler.sql_effects import statements
 from noetl_compiler.syntax import Playbook, Step, Task
-from noetl_compiler.syntax_queries import calls_of, entry_of, final_of, workbook_of
+from noetl_compiler.syntax_queries import calls_of, entry_name_of, final_name_of, workbook_of
 from noetl_compiler.value_merge import mapping_of
 
 __all__ = ["warn_of_effects_after_failures"]
@@ -24,9 +24,9 @@ _FAILURE_NAMES = re.compile(r"\b(?:failures|steps)\b")
 
 def warn_of_effects_after_failures(playbook: Playbook, report: Report) -> None:
     """Report NT213 once, at the first effect, unless the step reads what failed (semantics.md 4)."""
-    final = final_of(playbook)
+    final = final_name_of(playbook)
     step = next((other for other in playbook.steps if other.name.text == final), None)
-    if step is None or final == entry_of(playbook) or _reads_failures(step, report):
+    if step is None or final == entry_name_of(playbook) or _reads_failures(step, report):
         return
     if all(not other.tasks for other in playbook.steps if other is not step):
         return

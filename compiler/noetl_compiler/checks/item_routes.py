@@ -10,7 +10,7 @@ from noetl_compiler.item_routes import steps_on_item_routes, steps_outside_item_
 from noetl_compiler.regions import MAX_REPEATED_STEPS, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import entry_of, final_of, item_arcs_of
+from noetl_compiler.syntax_queries import entry_name_of, final_name_of, item_arcs_of
 
 __all__ = ["check_item_routes"]
 
@@ -20,13 +20,13 @@ def check_item_routes(playbook: Playbook, report: Report) -> None:
     loops = [step for step in playbook.steps if step.item_routes is not None]
     if not loops:
         return
-    regions, final = regions_of(playbook, entry_of(playbook), final_of(playbook)), final_of(playbook)
+    regions, final = regions_of(playbook, entry_name_of(playbook), final_name_of(playbook)), final_name_of(playbook)
     if regions.loop_over_limit is not None:
         return
     route_steps = steps_on_item_routes(playbook, regions, final)
     are_valid = [_check_loop(loop, route_steps, regions, report) for loop in loops]
     if all(are_valid):
-        outside = steps_outside_item_routes(playbook, regions, entry_of(playbook), final)
+        outside = steps_outside_item_routes(playbook, regions, entry_name_of(playbook), final)
         for step in playbook.steps:
             if step.name.text in outside:
                 loops_with_step = [loop for loop in loops if step.name.text in route_steps[loop.name.text]]

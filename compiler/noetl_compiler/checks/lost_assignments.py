@@ -14,7 +14,7 @@ from noetl_compiler.graph import Assign
 from noetl_compiler.regions import regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import arcs_of, entry_of, final_of, set_by_task
+from noetl_compiler.syntax_queries import arcs_of, assigns_of_task, entry_name_of, final_name_of
 from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.templating.template_uses import RenderedAt, template_uses
 
@@ -28,7 +28,7 @@ def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
     """Report NT407. Steps in the region of a loop are left out: their iteration continues after them."""
     if not any(True for step in playbook.steps for _ in _assignments_for_step(step)):
         return
-    steps_in_regions = regions_of(playbook, entry_of(playbook), final_of(playbook)).innermost_loop
+    steps_in_regions = regions_of(playbook, entry_name_of(playbook), final_name_of(playbook)).innermost_loop
     names_read = _names_read_by_steps(playbook)
     for step in playbook.steps:
         if step.name.text in steps_in_regions:
@@ -43,7 +43,7 @@ def warn_of_lost_assignments(playbook: Playbook, report: Report) -> None:
 def _assignments_for_step(step: Step) -> Iterator[Assign]:
     """Yield what is set below ``iter`` for the step as a whole, not for one of its iterations."""
     for task in step.tasks if step.loop is None else ():
-        yield from filter(_targets_iter, set_by_task(task))
+        yield from filter(_targets_iter, assigns_of_task(task))
     yield from filter(_targets_iter, step.set)
     for arc in arcs_of(step):
         yield from filter(_targets_iter, arc.set)

@@ -11,12 +11,12 @@ from noetl_compiler.regions import Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
 from noetl_compiler.syntax_queries import (
+    all_arcs_of,
+    assigns_of_task,
     calls_of,
-    entry_of,
-    final_of,
+    entry_name_of,
+    final_name_of,
     item_arcs_of,
-    routes_of,
-    set_by_task,
     workbook_of,
 )
 
@@ -41,12 +41,12 @@ def _parallel_assignments(playbook: Playbook) -> Iterator[Assign]:
         name = step.name.text
         if name in parallel_loops or name in repeated_steps:
             for called_task in (called_task for task in step.tasks for called_task in calls_of(task, workbook)):
-                yield from set_by_task(called_task)
+                yield from assigns_of_task(called_task)
         if name in parallel_loops:
             yield from (assign for arc in item_arcs_of(step) for assign in arc.set)
         if name in repeated_steps:
             yield from step.set
-            yield from (assign for arc in routes_of(step) for assign in arc.set)
+            yield from (assign for arc in all_arcs_of(step) for assign in arc.set)
 
 
 def _is_parallel(step: Step) -> bool:
@@ -57,8 +57,8 @@ def _repeated_steps(playbook: Playbook, parallel_loops: set[str]) -> frozenset[s
     """Return the steps in the regions of parallel loops, at any depth, and on their item routes."""
     if not playbook.steps:
         return frozenset()
-    final = final_of(playbook)
-    regions = regions_of(playbook, entry_of(playbook), final)
+    final = final_name_of(playbook)
+    regions = regions_of(playbook, entry_name_of(playbook), final)
     route_steps = steps_on_item_routes(playbook, regions, final)
     repeated_steps = {name for loop in parallel_loops for name in route_steps.get(loop, ())}
     for name in regions.innermost_loop:

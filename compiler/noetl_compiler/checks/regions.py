@@ -9,7 +9,7 @@ from noetl_compiler.diagnostics import Related, did_you_mean_or_list
 from noetl_compiler.regions import MAX_REPEATED_STEPS, Crossing, Regions, regions_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step
-from noetl_compiler.syntax_queries import entry_of, final_of
+from noetl_compiler.syntax_queries import entry_name_of, final_name_of
 
 __all__ = ["forbid_broken_regions"]
 
@@ -23,7 +23,7 @@ def forbid_broken_regions(playbook: Playbook, report: Report) -> None:
     for step in playbook.steps:
         if step.ended_loop is not None:
             _check_end(step, step.ended_loop, steps, end_steps, report)
-    regions = regions_of(playbook, entry_of(playbook), final_of(playbook))
+    regions = regions_of(playbook, entry_name_of(playbook), final_name_of(playbook))
     if regions.loop_over_limit is not None:
         message = (
             f"loops repeat more than {MAX_REPEATED_STEPS:,} steps, where each counts once per loop that contains it"

@@ -11,7 +11,7 @@ from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook, Step, Task
-from noetl_compiler.syntax_queries import calls_of, final_of, routes_of, workbook_of
+from noetl_compiler.syntax_queries import all_arcs_of, calls_of, final_name_of, workbook_of
 
 __all__ = ["forbid_unknown_targets"]
 
@@ -24,10 +24,10 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
     for name in (playbook.entry, playbook.final):
         _check_step(name, names, names_in_gaps, report)
     for step in playbook.steps:
-        for arc in routes_of(step):
+        for arc in all_arcs_of(step):
             _check_step(arc.to, reachable, names_in_gaps, report)
         _check_jumps(step, workbook, report)
-        if playbook.no_next_is_error and step.next is None and step.name.text != final_of(playbook):
+        if playbook.no_next_is_error and step.next is None and step.name.text != final_name_of(playbook):
             message = f'step "{step.name.text}" has no "next"'
             report.error(Code.MISSING_NEXT, step.name.span, message, "the executor requires one: no_next_is_error")
 

@@ -11,7 +11,7 @@ from noetl_compiler.checks.undefined_names import warn_of_undefined_names
 from noetl_compiler.codes import Code
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.syntax_queries import called_tasks
+from noetl_compiler.syntax_queries import called_task_names
 from noetl_compiler.templating.analysis import TemplateAnalysis, analyse_template
 from noetl_compiler.templating.template_uses import TemplateUse, template_uses
 from noetl_compiler.visible_names import VisibleNames
@@ -25,7 +25,7 @@ def check_templates(playbook: Playbook, report: Report) -> None:
         return
     names, order = VisibleNames(playbook), StepOrder(playbook)
     hidden_names = HiddenNames(playbook, order)
-    tasks_with_calls = called_tasks(playbook.steps, playbook.workbook)
+    tasks_with_calls = called_task_names(playbook.steps, playbook.workbook)
     for use in template_uses(playbook):
         analysis = analyse_template(use.template.source)
         _report_problems(use, analysis, report)

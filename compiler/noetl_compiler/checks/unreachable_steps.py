@@ -9,7 +9,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
-from noetl_compiler.syntax_queries import entry_of, final_of, routes_of
+from noetl_compiler.syntax_queries import all_arcs_of, entry_name_of, final_name_of
 
 __all__ = ["warn_of_unreachable_steps"]
 
@@ -22,13 +22,13 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
     if not steps or _has_another_cause(playbook, steps, report):
         return
     reachable_steps: set[str] = set()
-    pending = [entry_of(playbook), final_of(playbook)]
+    pending = [entry_name_of(playbook), final_name_of(playbook)]
     while pending:
         name = pending.pop()
         if name in reachable_steps or name not in steps:
             continue
         reachable_steps.add(name)
-        pending += [arc.to.text for arc in routes_of(steps[name])]
+        pending += [arc.to.text for arc in all_arcs_of(steps[name])]
     for step in playbook.steps:
         if step.name.text not in reachable_steps:
             message = f'step "{step.name.text}" is unreachable'
@@ -37,7 +37,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
 
 def _targets(playbook: Playbook) -> set[str]:
     """Return the targets of all routes, and the entry."""
-    targets = {arc.to.text for step in playbook.steps for arc in routes_of(step)}
+    targets = {arc.to.text for step in playbook.steps for arc in all_arcs_of(step)}
     return targets if playbook.entry is None else {*targets, playbook.entry.text}
 
 

@@ -20,7 +20,7 @@ from noetl_compiler.graph import Assign
 from noetl_compiler.language.words import REDUCERS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Reducer, Step, Task
-from noetl_compiler.syntax_queries import set_by_task
+from noetl_compiler.syntax_queries import assigns_of_task
 
 __all__ = ["read_reducers", "with_reducers"]
 
@@ -44,7 +44,7 @@ def with_reducers(step: Step, report: Report) -> Step:
     """Return the step with its tasks' assignments to reduced names turned into additions."""
     if step.loop is None or not step.loop.reducers:
         return step
-    targets = {assign.target for task in step.tasks for assign in set_by_task(task)}
+    targets = {assign.target for task in step.tasks for assign in assigns_of_task(task)}
     for name, target, _ in step.loop.reducers:
         if target not in targets:
             message = f'no task of the loop sets "{name.text}", so nothing is reduced'

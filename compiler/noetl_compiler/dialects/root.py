@@ -23,7 +23,7 @@ from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs.playbook import API_VERSIONS, FAIRNESS_WEIGHTS, METADATA, PLAYBOOK, PRIORITIES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.syntax import Name, Playbook, Step, Task
-from noetl_compiler.syntax_queries import called_tasks, final_name
+from noetl_compiler.syntax_queries import called_task_names, choose_final_name
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["ReadStep", "read_playbook"]
@@ -41,7 +41,7 @@ def read_playbook(root: MappingNode, context: ParseContext, step_construct: Cons
     metadata = ConstructFields.nested(fields, "metadata", METADATA)
     name, path, version = _read_identity(fields, metadata)
     executor = read_executor(fields, context)
-    final = final_name(executor.final, _step_names(fields, context))
+    final = choose_final_name(executor.final, _step_names(fields, context))
     context = replace(context, dialect=executor.dialect or context.dialect, final=final)
     steps = _read_steps(fields, context, step_construct, read_step)
     workbook = _read_workbook(fields, context, steps)
@@ -197,7 +197,7 @@ def _read_workbook(fields: Fields, context: ParseContext, steps: tuple[Step, ...
     for item in _workbook_items(fields):
         start = len(diagnostics)
         read_items.append((read_workbook((item,), context), slice(start, len(diagnostics))))
-    tasks_with_calls = called_tasks(steps, (task for tasks, _ in read_items for task in tasks))
+    tasks_with_calls = called_task_names(steps, (task for tasks, _ in read_items for task in tasks))
     for tasks, positions in read_items:
         if tasks_with_calls.isdisjoint(task.label.text for task in tasks):
             diagnostics[positions] = [

@@ -15,7 +15,7 @@ from noetl_compiler import syntax
 from noetl_compiler.graph import Arc, Assign, Route, Span, Step, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.language.names import passed_expression, passed_target
-from noetl_compiler.syntax_queries import routes_of
+from noetl_compiler.syntax_queries import all_arcs_of
 from noetl_compiler.templating.default_on_status import default_on_status
 from noetl_compiler.value_merge import mapping_of
 
@@ -116,7 +116,7 @@ def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
     """Return step -> the values of the names that arcs to it pass, each with the span where it is first passed."""
     passed_spans: dict[str, dict[str, Span]] = {}
     for step in playbook.steps:
-        for arc in routes_of(step):
+        for arc in all_arcs_of(step):
             for key in mapping_of(arc.args):
                 passed_spans.setdefault(arc.to.text, {}).setdefault(key, arc.span)
     return {name: _values_of_passed(name, keys) for name, keys in passed_spans.items()}

@@ -14,7 +14,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Playbook
-from noetl_compiler.syntax_queries import routes_of
+from noetl_compiler.syntax_queries import all_arcs_of
 from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.value_merge import mapping_of
 
@@ -108,7 +108,7 @@ def _defined_names(playbook: Playbook) -> set[str]:
     """Return the names that the playbook defines: of steps, inputs, arguments and defaults."""
     bound_values = [playbook.workload]
     for step in playbook.steps:
-        bound_values += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in routes_of(step)))
+        bound_values += (step.args, *(task.input for task in step.tasks), *(arc.args for arc in all_arcs_of(step)))
     return {name for value in bound_values for name in mapping_of(value)} | {step.name.text for step in playbook.steps}
 
 

@@ -14,14 +14,14 @@ from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
 from noetl_compiler.language.tools import V1_SAVES
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.syntax import NOTHING, Name, Task
+from noetl_compiler.syntax import EMPTY_MAPPING, Name, Task
 
 __all__ = ["read_save_step"]
 
 
 def read_save_step(fields: Fields, step: Name, context: ParseContext) -> Task:
     """Return the task of such a step: a no-op with sinks."""
-    result, guard = NOTHING, None
+    result, guard = EMPTY_MAPPING, None
     sinks: list[Sink] = []
     for node in _read_stores(fields):
         if isinstance(node, MappingNode) and sink_kind(node) in EVENT_KINDS:
@@ -40,7 +40,7 @@ def _stored_result(node: MappingNode) -> Value:
         (ScalarNode(name, name, part.span, "plain"), part) for name, part in parts.items() if part is not None
     )
     if not entries:
-        return NOTHING
+        return EMPTY_MAPPING
     key = ScalarNode("result", "result", node.span, "plain")
     return value_of(MappingNode(((key, MappingNode(entries, node.span)),), node.span))
 
@@ -62,6 +62,6 @@ def _read_event_log_save(node: MappingNode, report: Report) -> tuple[Value, Guar
     fields.check_keys()
     guard = Guard("ok", when) if when else None
     if data is None:
-        return NOTHING, guard
+        return EMPTY_MAPPING, guard
     key = ScalarNode("result", "result", data.span, "plain")
     return value_of(MappingNode(((key, data),), data.span)), guard

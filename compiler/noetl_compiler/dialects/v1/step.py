@@ -30,7 +30,7 @@ from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
-from noetl_compiler.syntax import NOTHING, Loop, Name, Step, Task
+from noetl_compiler.syntax import EMPTY_MAPPING, Loop, Name, Step, Task
 from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_step"]
@@ -52,7 +52,7 @@ class _Body(msgspec.Struct, frozen=True):
 
     loop: Loop | None
     tasks: tuple[Task, ...]
-    args: Value = NOTHING
+    args: Value = EMPTY_MAPPING
     sinks: tuple[Sink, ...] = ()
 
 
@@ -127,7 +127,7 @@ def _read_plain_body(fields: Fields, kind: Name | None, name: Name, context: Par
     if loop is not None and kind is None and not fields.node.get("task"):
         return _Body(loop, (), _read_arguments(fields), read_sinks(fields, context.report, "attempt"))
     tasks = read_flat_task(fields, kind, name, context)
-    return _Body(loop, tasks, NOTHING if tasks else _read_arguments(fields))
+    return _Body(loop, tasks, EMPTY_MAPPING if tasks else _read_arguments(fields))
 
 
 def _read_iterator(fields: Fields, name: Name, context: ParseContext) -> _Body:
@@ -140,7 +140,7 @@ def _read_iterator(fields: Fields, name: Name, context: ParseContext) -> _Body:
     tasks = read_iterator_tasks(fields, name, loop.element.text if loop else "item", context)
     fields.node_of("name")
     sinks = read_sinks(fields, context.report, "attempt")
-    arguments = NOTHING if data_entries else _read_arguments(fields)
+    arguments = EMPTY_MAPPING if data_entries else _read_arguments(fields)
     return _Body(loop if tasks else None, tasks, arguments, sinks if tasks else ())
 
 
