@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from noetl_compiler.graph import Arc, Template
 from noetl_compiler.language.events import AFTER_CALL, AFTER_LOOP, ENTERED, names_of
 from noetl_compiler.language.words import OnStatus
-from noetl_compiler.source import expression_ranges
+from noetl_compiler.source import lone_expression
 
 __all__ = ["Condition", "Moment", "arc_condition", "read_condition", "strip_braces"]
 
@@ -97,21 +97,22 @@ def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
 def strip_braces(text: str) -> str:
     """Return a lone ``{{ expression }}`` without its braces, any other text unchanged; both on one line."""
     line = " ".join(text.split())
-    is_lone = line.startswith("{{") and expression_ranges(line) == ((0, len(line)),) and line.endswith("}}")
-    return line[2:-2].strip("-+ ") if is_lone else line
+    expression = lone_expression(line)
+    return line if expression is None else expression
 
 
-def _split(expression: str, word: Literal["and", "or"]) -> list[str]:
-    """Split at a word outside of brackets and strings; not at all if there is a word of lower precedence."""
-    words = list(_outermost_words(expression))
-    if any(match[0] in _LOWER_PRECEDENCE[word] for match in words):
+def _split(expression: str, operator: Literal["and", "or"]) -> list[str]:
+    """Split at an operator outside of brackets and strings; not at all if there is one of lower precedence."""
+    operators = list(_outermost_operators(expression))
+    if any(match[0] in _LOWER_PRECEDENCE[operator] for match in operators):
         return [expression]
-    splits = [match.span() for match in words if match[0] == word]
+    splits = [match.span() for match in operators if match[0] == operator]
     starts, ends = [0, *(end for _, end in splits)], [*(begin for begin, _ in splits), len(expression)]
     return [expression[begin:end].strip() for begin, end in zip(starts, ends, strict=True)]
 
 
-def _outermost_words(expression: str) -> Iterator[re.Match[str]]:
+def _outermost_operators(expression: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of ``and``, ``or`` and ``if`` outside of brackets and strings."""
     depth = 0
     for token in _TOKEN.finditer(expression):
         depth += (token[0] in "[({") - (token[0] in "])}")
@@ -135,7 +136,7 @@ def _outcomes_of(part: str, moment: Moment) -> frozenset[str] | None:
     """Return the outcomes after which a part holds; None if the part tests anything else."""
     expression = _normalize(part)
     if (match := _EVENT_TEST.fullmatch(expression)) is None:
-        return next((outcomes for outcomes, state in _OUTCOME_PATTERNS if state.fullmatch(expression)), None)
+        return next((outcomes for outcomes, pattern in _OUTCOME_PATTERNS if pattern.fullmatch(expression)), None)
     names = set(re.findall(r"[\w.]+", match["names"]))
     outcomes = [
         outcome for outcome, events in zip((_SUCCESS, _FAILURE), _EVENT_NAMES[moment], strict=True) if names & events

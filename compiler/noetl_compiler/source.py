@@ -20,7 +20,7 @@ from typing import Literal, TypeAlias
 
 from noetl_compiler.graph import Span
 
-__all__ = ["ScalarStyle", "SourceFile", "Span", "expression_ranges", "expression_spans"]
+__all__ = ["ScalarStyle", "SourceFile", "Span", "expression_ranges", "expression_spans", "lone_expression"]
 
 ScalarStyle: TypeAlias = Literal["plain", "single", "double", "literal", "folded"]
 
@@ -38,6 +38,8 @@ _END_PATTERNS = {
     "{%": re.compile(rf"{_STRING}|%\}}|[(\[{{]", re.DOTALL),
 }
 _QUOTES: dict[ScalarStyle, int] = {"plain": 0, "single": 1, "double": 1}
+_LONE_EXPRESSION = re.compile(r"\{\{[-+]?\s*(.*?)\s*-?\}\}", re.DOTALL)
+"""A sign next to the braces controls white space; any other sign belongs to the expression."""
 _NESTED = re.compile(rf"{_STRING}|[()\[\]{{}}]", re.DOTALL)
 
 
@@ -99,6 +101,14 @@ def expression_ranges(text: str) -> tuple[tuple[int, int], ...]:
             position = _expression_end(text, opening)
             ranges.append((opening.start(), position))
     return tuple(ranges)
+
+
+def lone_expression(text: str) -> str | None:
+    """Return the expression of a text that is only ``{{ expression }}``, without braces; None for any other text."""
+    stripped_text = text.strip()
+    match = _LONE_EXPRESSION.fullmatch(stripped_text)
+    is_lone = match is not None and expression_ranges(stripped_text) == ((0, len(stripped_text)),)
+    return match[1] if match is not None and is_lone else None
 
 
 def _expression_end(text: str, opening: re.Match[str]) -> int:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from noetl_compiler.reader import MappingNode, ScalarNode, read
-from noetl_compiler.source import SourceFile, Span, expression_ranges
+from noetl_compiler.source import SourceFile, Span, expression_ranges, lone_expression
 
 TEXTS = st.text(alphabet="ab \n\r{}é\u2028")
 
@@ -119,3 +119,25 @@ def test_a_brace_written_as_an_escape_gives_the_whole_scalar() -> None:
 def test_the_span_of_a_template_covers_its_expressions_only() -> None:
     _, node = scalar("a: x {{ v0 }} y {{ v1 }} z\n")
     assert node.template_span == Span(1, 6, 1, 25)
+
+
+@pytest.mark.parametrize(
+    ("text", "expression"),
+    [
+        ("{{ a }}", "a"),
+        (" {{a}}\n", "a"),
+        ("{{- a -}}", "a"),
+        ("{{+ a }}", "a"),
+        ("{{ -a }}", "-a"),
+        ("{{ +a }}", "+a"),
+        ("{{ {'a': {}} }}", "{'a': {}}"),
+        ("{{ }}", ""),
+        ("a", None),
+        ("{{ a }} b", None),
+        ("{{ a }}{{ b }}", None),
+        ("{% if a %}", None),
+        ("{{ a", None),
+    ],
+)
+def test_a_lone_expression_is_returned_without_its_braces(text: str, expression: str | None) -> None:
+    assert lone_expression(text) == expression

@@ -7,7 +7,7 @@ import re
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Span
 from noetl_compiler.report import Report
-from noetl_compiler.source import expression_ranges
+from noetl_compiler.source import expression_ranges, lone_expression
 from noetl_compiler.templates import TemplateFailure, predicate
 from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.template_uses import TemplateUse
@@ -46,7 +46,7 @@ def _has_text_outside(source: str) -> bool:
 
 def _is_literal(source: str) -> bool:
     """Whether the condition is ``true`` or ``false``."""
-    return source.strip().removeprefix("{{").removesuffix("}}").strip("- \n").lower() in ("true", "false")
+    return (lone_expression(source) or "").lower() in ("true", "false")
 
 
 def _warn_of_non_boolean(use: TemplateUse, analysis: TemplateAnalysis, report: Report) -> None:

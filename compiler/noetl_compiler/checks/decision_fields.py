@@ -12,7 +12,6 @@ from noetl_compiler.language.tool_results import DECISION
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
 from noetl_compiler.templating.analysis import TemplateAnalysis
-from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.value_merge import mapping_of
 from noetl_compiler.visible_names import VisibleNames
@@ -40,7 +39,7 @@ def warn_of_misspelt_decisions(
         name = next(iter(parts[depth:]), "")
         if name and name not in known_names and (hint := template_name_hint(name, known_names)):
             misspelt_path = ".".join(parts[: depth + 1])
-            span = report.locator.span(use.template, *find_path(use.template.source, misspelt_path))
+            span = report.locator.path_span(use.template, misspelt_path)
             report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 
 

@@ -18,7 +18,6 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Playbook, Step
 from noetl_compiler.syntax_queries import all_arcs_of, arcs_of, entry_name_of, final_name_of
 from noetl_compiler.templating.analysis import TemplateAnalysis
-from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
@@ -87,7 +86,7 @@ def warn_of_early_results(
             continue
         if name == reader and use.rendered_at in _AFTER_CALL:
             continue
-        span = report.locator.span(use.template, *find_path(use.template.source, path))
+        span = report.locator.path_span(use.template, path)
         message = f'step "{name}" never runs before this one, so it has no result yet'
         related = (Related(order.steps[name].name.span, "the step is here"),)
         report.warning(Code.EARLY_RESULT, span, message, "route from it to here, or read another step", related)
@@ -122,7 +121,7 @@ def _reads_own_result(path: str, use: TemplateUse, names: VisibleNames, order: S
 
 def _warn_of_own_result(path: str, use: TemplateUse, report: Report) -> None:
     head, dot, tail = path.removeprefix("results.").partition(".")
-    span = report.locator.span(use.template, *find_path(use.template.source, path))
+    span = report.locator.path_span(use.template, path)
     message = f'"{head}" has no result yet in its own rules'
     report.warning(Code.EARLY_RESULT, span, message, f"read the outcome of the call: output.data{dot}{tail}")
 

@@ -10,7 +10,6 @@ from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.templating.analysis import TemplateAnalysis
-from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import VisibleNames
 
@@ -39,7 +38,7 @@ def warn_of_foreign_names(use: TemplateUse, analysis: TemplateAnalysis, names: V
         if names.binds(use, name):
             continue
         if report.first_time(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
-            span = report.locator.span(use.template, *find_path(use.template.source, name))
+            span = report.locator.path_span(use.template, name)
             message = f'"{name}" is not a variable of the dialect "{names.dialect}"'
             report.warning(Code.FOREIGN_NAME, span, message, foreign[name])
 

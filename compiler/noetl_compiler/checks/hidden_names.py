@@ -15,7 +15,6 @@ from noetl_compiler.language.names import CALL_NAMES, OUTCOME
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Name, Playbook
 from noetl_compiler.templating.analysis import TemplateAnalysis
-from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import RenderedAt, TemplateUse
 
 __all__ = ["HiddenNames"]
@@ -79,7 +78,7 @@ def _hidden_in_step(use: TemplateUse, head: str) -> Iterator[_HiddenName]:
 def _report(hidden_name: _HiddenName, use: TemplateUse, report: Report) -> None:
     name = hidden_name.name.text
     message = f'"{name}" is {OUTCOME[name]} in conditions, not {hidden_name.meaning}'
-    read_at = report.locator.span(use.template, *find_path(use.template.source, name))
+    read_at = report.locator.path_span(use.template, name)
     related = (Related(read_at, "this condition reads it"),)
     report.warning(
         Code.HIDDEN_NAME, hidden_name.name.span, message, f"rename it, or read {hidden_name.remedy}", related

@@ -7,7 +7,6 @@ import ast
 from noetl_compiler.bound_names import tasks_with_bound_names
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import did_you_mean
-from noetl_compiler.dialects.splices import is_one_template
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.python_code import (
@@ -20,7 +19,7 @@ from noetl_compiler.python_code import (
 )
 from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expression_ranges
+from noetl_compiler.source import expression_ranges, lone_expression
 from noetl_compiler.syntax import ForeignText, Playbook, Task
 from noetl_compiler.value_merge import mapping_of
 
@@ -58,7 +57,7 @@ def _check_code(text: ForeignText, task: Task, bound_names: frozenset[str] | Non
     node, splices = text.node, tuple(splice for splice in task.splices if splice.field == text.field)
     for splice in splices:
         report.warning(Code.TEMPLATE_IN_CODE, splice.value.templates[""], _REPLACED_BY_LITERAL, _USE_INPUT)
-    if is_one_template(node.text):
+    if lone_expression(node.text) is not None:
         if f"/{text.field}" not in task.config.templates:
             report.warning(Code.TEMPLATE_IN_CODE, node.template_span or node.span, _NOT_RENDERED, _USE_INPUT)
         return

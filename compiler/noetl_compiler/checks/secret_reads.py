@@ -79,7 +79,7 @@ def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:
 
 def _report(template: Template, roots: frozenset[str], message: str, report: Report) -> None:
     name = min(roots, key=lambda root: find_path(template.source, root))
-    span = report.locator.span(template, *find_path(template.source, name))
+    span = report.locator.path_span(template, name)
     report.error(Code.KEYCHAIN_READ, span, message, _HINT)
 
 

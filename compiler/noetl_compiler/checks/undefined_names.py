@@ -13,7 +13,6 @@ from noetl_compiler.language.defaults import ENTRY_STEP
 from noetl_compiler.language.names import BELOW_OUTCOME, COUNTS, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.templating.analysis import TemplateAnalysis
-from noetl_compiler.templating.locate import find_path
 from noetl_compiler.templating.template_uses import TemplateUse
 from noetl_compiler.visible_names import IN_LOOP, VisibleNames
 
@@ -73,7 +72,7 @@ def _report_name(path: str, use: TemplateUse, names: VisibleNames, report: Repor
         or _hint_for_unnamed_element(name, use)
         or _ROOT_HINTS["workload"]
     )
-    span = report.locator.span(use.template, *find_path(use.template.source, name))
+    span = report.locator.path_span(use.template, name)
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
 
 
@@ -110,7 +109,7 @@ def _report_below(
     if head in WORKLOAD and not names_below:
         return  # without a declared workload, all of it comes from the request
     path = f"{head}.{name}"
-    span = report.locator.span(use.template, *find_path(use.template.source, path))
+    span = report.locator.path_span(use.template, path)
     message = f'"{path}" is not defined here'
     step_hint = f"the result of the step is results.{head}" if head in names.results and head != "results" else ""
     if head in _DEFINED_BY_PLAYBOOK_ONLY and not use.is_predicate:
@@ -128,7 +127,7 @@ def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:
     known_names = BELOW_OUTCOME.get(part, frozenset())
     if name and name not in known_names and (hint := template_name_hint(name, known_names)):
         misspelt_path = f"{head}.{name}" if head in _ERRORS else f"{head}.{part}.{name}"
-        span = report.locator.span(use.template, *find_path(use.template.source, misspelt_path))
+        span = report.locator.path_span(use.template, misspelt_path)
         report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 
 

@@ -15,16 +15,11 @@ from noetl_compiler.nodes import ScalarNode
 from noetl_compiler.python_code import number_offsets, parse_code, replace_with_numbers
 from noetl_compiler.reading.scalar_positions import span_in_scalar
 from noetl_compiler.report import Report
-from noetl_compiler.source import expression_ranges
+from noetl_compiler.source import expression_ranges, lone_expression
 from noetl_compiler.syntax import ForeignText
 from noetl_compiler.templating.truth import read_expression
 
-__all__ = ["is_one_template", "read_splices"]
-
-
-def is_one_template(code: str) -> bool:
-    """Whether the code is a single template, which renders to the code itself."""
-    return expression_ranges(code.strip()) == ((0, len(code.strip())),) and code.strip().startswith("{{")
+__all__ = ["read_splices"]
 
 
 def read_splices(texts: Iterable[ForeignText], report: Report) -> tuple[Splice, ...]:
@@ -40,7 +35,7 @@ def _splices_of(field: str, node: ScalarNode, report: Report) -> Iterator[Splice
 
 def _template_ranges(code: str) -> tuple[tuple[int, int], ...]:
     """Return the ranges of templates in place of an expression: a number there is not a syntax error."""
-    if "{{" not in code or is_one_template(code):
+    if "{{" not in code or lone_expression(code) is not None:
         return ()
     templates = tuple(template for template in expression_ranges(code) if _is_template(code[slice(*template)]))
     code_with_numbers = replace_with_numbers(code, templates)

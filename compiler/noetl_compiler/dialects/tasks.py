@@ -24,7 +24,7 @@ from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.retry import Retry
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.splices import is_one_template, read_splices
+from noetl_compiler.dialects.splices import read_splices
 from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
 from noetl_compiler.dialects.values import mapping_value, timeout, without_tojson
@@ -37,6 +37,7 @@ from noetl_compiler.language.tools import PSEUDO_KINDS, SQL_KINDS, WAITS, WORKBO
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
+from noetl_compiler.source import lone_expression
 from noetl_compiler.syntax import Name, Policy, Task
 from noetl_compiler.value_merge import mapping_of, overlay
 
@@ -289,7 +290,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.report_missing(*group)
-    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_template(node, context)}
+    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_rendered_code(node, context)}
     config = value_of(MappingNode(entries, fields.span), literal=code)
     texts = foreign_texts(task.kind.text, canonical_entries)
     task = replace(task, input=arguments, config=config, texts=texts)
@@ -309,6 +310,6 @@ def _canonical_key(key: ScalarNode, tool: ToolDescription) -> ScalarNode:
     return ScalarNode(name, name, key.span, key.style)
 
 
-def _is_template(code: Node, context: ParseContext) -> bool:
+def _is_rendered_code(code: Node, context: ParseContext) -> bool:
     """Whether the code is a single template, which only dialects before v10 allow."""
-    return context.dialect != "v10" and isinstance(code, ScalarNode) and is_one_template(code.text)
+    return context.dialect != "v10" and isinstance(code, ScalarNode) and lone_expression(code.text) is not None

@@ -11,12 +11,12 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from noetl_compiler.source import expression_ranges
+from noetl_compiler.source import expression_ranges, lone_expression
 
-__all__ = ["as_expression", "compares_outside_braces"]
+__all__ = ["as_single_template", "compares_outside_braces"]
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<operator>==|!=|>=|<=|>|<)|(?P<link>and\b|or\b|not\b|[()])"
+    r"\s*(?:(?P<operator>==|!=|>=|<=|>|<)|(?P<keyword>and\b|or\b|not\b|[()])"
     r"|(?P<word>'[^']*'|\"[^\"]*\"|[\w.:/-]+))"
 )
 _EQUALITY = frozenset({"==", "!="})
@@ -27,6 +27,10 @@ _COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 
 
 class _Token(NamedTuple):
+    """A token of the condition. ``kind`` is ``value`` for the expression of a template, else the name of a group of
+    ``_TOKEN``.
+    """
+
     kind: str
     text: str
 
@@ -39,18 +43,18 @@ def compares_outside_braces(text: str) -> bool:
     return _OPERATOR.search(outside) is not None
 
 
-def as_expression(text: str) -> str | None:
+def as_single_template(text: str) -> str | None:
     """Return the text as one template, None if it is not a comparison."""
     tokens: list[_Token] = []
     for is_template, chunk in _chunks(text):
-        new_tokens = [_Token("value", chunk[2:-2].strip("-+ \n\t"))] if is_template else _tokenise(chunk)
-        if new_tokens is None or chunk.startswith("{%"):
+        new_tokens = _tokenise_template(chunk) if is_template else _tokenise_text(chunk)
+        if new_tokens is None:
             return None
         tokens += new_tokens
     if any({left.kind, right.kind} <= _OPERANDS for left, right in pairwise(tokens)):
         return None
-    operands = [_operand(tokens, index) for index in range(len(tokens))]
-    return None if None in operands else f"{{{{ {' '.join(filter(None, operands))} }}}}"
+    parts = [_convert_token(tokens, index) for index in range(len(tokens))]
+    return None if None in parts else f"{{{{ {' '.join(filter(None, parts))} }}}}"
 
 
 def _chunks(text: str) -> list[tuple[bool, str]]:
@@ -64,8 +68,13 @@ def _chunks(text: str) -> list[tuple[bool, str]]:
     return [*chunks, (False, text[position:])]
 
 
-def _tokenise(chunk: str) -> list[_Token] | None:
-    """Tokenise plain text; None if it contains anything but words, quoted strings and operators."""
+def _tokenise_template(chunk: str) -> list[_Token] | None:
+    expression = lone_expression(chunk)
+    return None if expression is None else [_Token("value", expression)]
+
+
+def _tokenise_text(chunk: str) -> list[_Token] | None:
+    """Tokenise the text between templates; None if it contains anything but words, quoted strings and operators."""
     tokens: list[_Token] = []
     text = chunk.rstrip()
     position = 0
@@ -78,10 +87,10 @@ def _tokenise(chunk: str) -> list[_Token] | None:
     return tokens
 
 
-def _operand(tokens: list[_Token], index: int) -> str | None:
+def _convert_token(tokens: list[_Token], index: int) -> str | None:
     """Convert a token to a part of the expression; None for a word that is not compared with anything."""
     kind, text = tokens[index]
-    if kind in ("operator", "link"):
+    if kind in ("operator", "keyword"):
         return text
     operator, other = _comparison(tokens, index)
     if operator is None:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import kind_of
-from noetl_compiler.dialects.text_conditions import as_expression, compares_outside_braces
+from noetl_compiler.dialects.text_conditions import as_single_template, compares_outside_braces
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.language.constructs.calls import TIMEOUTS
 from noetl_compiler.language.names import RUN
 from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
-from noetl_compiler.source import expression_ranges
+from noetl_compiler.source import lone_expression
 from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.value_merge import mapping_of
 
@@ -74,15 +74,16 @@ def combine_conditions(left: Template | None, right: Template | None) -> Templat
 
 
 def _inner_expression(template: Template) -> str:
+    expression = lone_expression(template.source)
+    if expression is not None:
+        return expression
     text = template.source.strip()
-    if expression_ranges(text) == ((0, len(text)),) and text.startswith("{{"):
-        return text[2:-2].strip("-+ \n")
     lower_text = text.lower()
     return str(lower_text in TRUE_WORDS).lower() if lower_text in TRUE_WORDS | FALSE_WORDS else repr(text)
 
 
 def _convert_comparison(node: ScalarNode, span: Span, report: Report) -> Template:
-    source = as_expression(node.text)
+    source = as_single_template(node.text)
     if source is None:
         message = f'the condition "{node.text}" has a comparison outside the braces that cannot be parsed'
         report.error(Code.WRONG_VALUE, node.span, message, "put the whole expression into one pair of {{ }}")

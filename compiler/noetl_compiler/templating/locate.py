@@ -186,6 +186,10 @@ class TemplateLocator:
             start, end = start - len(_OPENING), end - len(_OPENING)
         return span_in_scalar(self._source, node, start, end) or self._expression_span(node, start)
 
+    def path_span(self, template: Template, path: str) -> Span:
+        """Return the span of the first use of a dotted path in a template."""
+        return self.span(template, *find_path(template.source, path))
+
     def _expression_span(self, node: ScalarNode, start: int) -> Span:
         spans = zip(expression_ranges(node.text), node.expressions, strict=True)
         return next((span for (begin, end), span in spans if begin <= start < end), node.span)

@@ -17,6 +17,7 @@ from noetl_compiler.graph import Assign, Collect, Span, Value
 from noetl_compiler.language.words import COLLECT_MODES, CollectMode, Strategy
 from noetl_compiler.nodes import MappingNode, ScalarNode
 from noetl_compiler.report import Report
+from noetl_compiler.source import lone_expression
 
 __all__ = ["as_assignment", "read_collect_action"]
 
@@ -64,5 +65,5 @@ def _expression_of(node: ScalarNode) -> str:
     text = node.text.strip()
     if node.template_span is None:
         return text
-    is_lone = len(node.expressions) == 1 and text.startswith("{{") and text.endswith("}}")
-    return text[2:-2].strip("- \n") if is_lone else repr(text)
+    expression = lone_expression(text)
+    return repr(text) if expression is None else expression
