@@ -19,7 +19,7 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import StackError
-from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_text, write_atomically
+from noetl_temporal.stack.files import UnsafeFileError, open_log, read_text, replace_user_file, write_atomically
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.leftovers import end_leftovers, recorded_processes
@@ -30,9 +30,9 @@ __all__ = ["CLASS"]
 SECRET = "canary-4711"
 ADDRESSES = json.dumps(
     {
-        "pid": 2, "mode": "dev", "temporal": SECRET, "temporal_pid": 2, "ui": "", "ports": [], "sockets": "",
-        "postgres_port": 1, "postgres_password": "", "playbooks_password": "", "reader_password": "",
-        "signing_key_file": "",
+        "owner_pid": 2, "mode": "dev", "temporal": SECRET, "temporal_pid": 2, "ui": "", "ports": [],
+        "socket_folder": "", "postgres_port": 1, "postgres_password": "", "playbooks_password": "",
+        "reader_password": "", "signing_key_file": "",
     }
 )  # fmt: skip
 """The content of a victim file: a reader that trusts it reveals the secret."""
@@ -173,7 +173,7 @@ def _write_guarded(path: Path) -> None:
 
 
 def _replace(path: Path) -> None:
-    replace_text(path, "written")
+    replace_user_file(path, "written")
 
 
 USES: dict[str, Use] = {
@@ -241,7 +241,7 @@ def _signals(process: str, change: tuple[str, object]) -> bool:
         "a number": 2**70, "a text": "2",
     }[process]  # fmt: skip
     known_identity = identity(pid) if isinstance(pid, int) and 1 < pid < 2**31 else None
-    record = {"pid": pid, "marker": "python", "service": True}
+    record = {"pid": pid, "marker": "python", "is_service": True}
     record |= {
         "uid": known_identity.uid if known_identity else os.getuid(),
         "started": known_identity.start_time if known_identity else "1",

@@ -110,7 +110,11 @@ class Stack:
 
     def _pid(self, part: str) -> int | None:
         process = next(
-            (process for process in reversed(recorded_processes(self.home.servers)) if PARTS[part] in process.marker),
+            (
+                process
+                for process in reversed(recorded_processes(self.home.processes_file))
+                if PARTS[part] in process.marker
+            ),
             None,
         )
         return process.pid if process and process.is_running() else None

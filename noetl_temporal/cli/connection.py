@@ -71,7 +71,7 @@ def _join_or_start(exit_stack: ExitStack) -> Use:
 
 
 def _report_wait(home: Home) -> None:
-    hint = f"`fuser -v {home.users_file}` shows it, Ctrl-C stops it with the stack"
+    hint = f"`fuser -v {home.users_lock_file}` shows it, Ctrl-C stops it with the stack"
     click.echo(f"waiting for another run that uses this stack ({hint})", err=True)
 
 
@@ -88,8 +88,8 @@ def deployment_to_submit() -> Deployment:
         raise NotStartedError(f"{_no_stack_message(home)}. Nothing was started")
     if addresses.mode == "run":
         raise NotStartedError(
-            f"the stack of this folder belongs to a `noetl run` (process {addresses.pid}), and stops with it: run "
-            "`noetl dev up` after it has ended. Nothing was started"
+            f"the stack of this folder belongs to a `noetl run` (process {addresses.owner_pid}), and stops with it: "
+            "run `noetl dev up` after it has ended. Nothing was started"
         )
     _set_environment(home, addresses)
     return Deployment(addresses.ui, credentials=addresses.credentials)
@@ -108,7 +108,7 @@ def running_deployment() -> Deployment:
 
 
 def _no_stack_message(home: Home) -> str:
-    note = " (its runs are kept)" if home.database.exists() else ""
+    note = " (its runs are kept)" if home.temporal_database.exists() else ""
     return (
         f"no stack is running for {home.project or home.root}: start it with `noetl dev up`{note}, "
         "or set TEMPORAL_ADDRESS to use a cluster; `noetl dev list` shows the stacks of other folders"

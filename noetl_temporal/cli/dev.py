@@ -24,7 +24,7 @@ from noetl_temporal.stack.identity import Identity, identity
 from noetl_temporal.stack.leftovers import end_leftovers
 from noetl_temporal.stack.locks import Wait
 from noetl_temporal.stack.process import OWNER_ONLY_UMASK
-from noetl_temporal.stack.program import import_path, program
+from noetl_temporal.stack.program import import_path_variable, noetl_command
 from noetl_temporal.stack.use import running_stack
 
 __all__ = ["dev_group"]
@@ -71,7 +71,7 @@ def up_command() -> None:
     addresses = existing or _start(home)
     if addresses.mode == "run":
         raise StackError(
-            f"a `noetl run` (process {addresses.pid}) owns the stack of this folder: try again after it ends"
+            f"a `noetl run` (process {addresses.owner_pid}) owns the stack of this folder: try again after it ends"
         )
     click.echo("already running" if existing else "up")
     _show(home, addresses, without_password)
@@ -107,7 +107,7 @@ def status_command() -> None:
         if other_projects := running_projects():
             click.echo(f"up elsewhere (`noetl dev list`): {', '.join(other_projects)}")
         sys.exit(FAILED)
-    click.echo("up" if addresses.mode == "dev" else f"up for a `noetl run` (process {addresses.pid})")
+    click.echo("up" if addresses.mode == "dev" else f"up for a `noetl run` (process {addresses.owner_pid})")
     _show(home, addresses, str)
 
 
@@ -182,13 +182,13 @@ def _start(home: Home) -> Addresses:
 def _spawn_server(log: Path) -> subprocess.Popen[bytes]:
     with open_log(log) as output:
         return subprocess.Popen(
-            program("dev", "serve"),
+            noetl_command("dev", "serve"),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
             umask=OWNER_ONLY_UMASK,
-            env={**os.environ, **import_path()},
+            env={**os.environ, **import_path_variable()},
         )
 
 
@@ -201,7 +201,9 @@ def _end_server(home: Home, owner: Owner) -> None:
     if home.owner() != owner or serving is None:
         return _remove_leftovers(home)
     if SERVE not in serving.command:
-        raise StackError(f"process {owner.pid} holds {home.owner_file}, and is not `noetl {SERVE}`: end it yourself")
+        raise StackError(
+            f"process {owner.pid} holds {home.owner_lock_file}, and is not `noetl {SERVE}`: end it yourself"
+        )
     _signal(owner.pid, serving, signal.SIGTERM)
     wait = Wait(lambda: f"waiting for process {owner.pid} to stop the servers, for at most {DOWN_SECONDS:g} s")
     deadline = time.monotonic() + DOWN_SECONDS
@@ -220,5 +222,5 @@ def _signal(pid: int, process: Identity, number: signal.Signals) -> None:
 
 def _remove_leftovers(home: Home) -> None:
     with contextlib.suppress(BusyError), home.owner_lock("dev"):
-        end_leftovers(home.servers)
+        end_leftovers(home.processes_file)
         clear_crash(home)

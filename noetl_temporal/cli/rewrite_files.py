@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from noetl_temporal.stack.files import replace_text
+from noetl_temporal.stack.files import replace_user_file
 
 __all__ = ["rewrite", "unified_diff"]
 
@@ -27,7 +27,7 @@ def rewrite(target: Path, text: str, within: Path) -> None:
         if real_path.exists() and not os.access(real_path, os.W_OK):
             raise PermissionError(None, "it is read-only")
         real_path.parent.mkdir(parents=True, exist_ok=True)
-        replace_text(real_path, text)
+        replace_user_file(real_path, text)
     except OSError as error:
         problem = error.strerror or str(error)
         raise click.ClickException(f"cannot write {target}: {problem[:1].lower()}{problem[1:]}") from None

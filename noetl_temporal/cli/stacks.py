@@ -20,7 +20,7 @@ from noetl_temporal.stack.errors import StackError
 from noetl_temporal.stack.files import check_folder
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.leftovers import end_leftovers
-from noetl_temporal.stack.stack_folders import folder_of, stacks_folder
+from noetl_temporal.stack.stack_folders import stack_folder, stacks_folder
 
 __all__ = ["list_command", "rm_command", "running_projects"]
 
@@ -68,7 +68,7 @@ def rm_command(project: Path | None, all_projects: bool) -> None:
         raise click.UsageError("name a project or give --all, not both")
     if not (project or all_projects) and HOME_VARIABLE in os.environ:
         raise click.UsageError(f"{HOME_VARIABLE} names {Home().root}: remove that folder yourself, or name a project")
-    folders = list(_folders()) if all_projects else [folder_of(project or Path())]
+    folders = list(_folders()) if all_projects else [stack_folder(project or Path())]
     if not all_projects and not folders[0].exists():
         raise StackError(f"there is no stack of {(project or Path()).absolute()}")
     not_removed = [folder for folder in folders if not _remove(folder)]
@@ -113,7 +113,7 @@ def _remove(folder: Path) -> bool:
         check_folder(folder)
         project = home.recorded_project()
         with home.owner_lock("dev"):
-            end_leftovers(home.servers)
+            end_leftovers(home.processes_file)
             shutil.rmtree(folder)
     except StackError as error:
         click.echo(f"not removed: {error}", err=True)

@@ -15,7 +15,7 @@ from noetl_temporal.playbook_tests.suites import LoadedSuite
 from noetl_temporal.playbook_tests.temporal_trial import memory_only_reason, run_on_temporal
 from noetl_temporal.playbook_tests.trial import TrialResult
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import clock_server
+from noetl_temporal.stack.owner import time_skipping_server
 
 __all__ = ["verdicts_on_temporal"]
 
@@ -32,7 +32,10 @@ def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tu
     ]
     verdicts: list[TrialResult] = []
     if tests:
-        with tempfile.TemporaryDirectory(prefix="noetl-test-") as folder, clock_server(Home(Path(folder))) as address:
+        with (
+            tempfile.TemporaryDirectory(prefix="noetl-test-") as folder,
+            time_skipping_server(Home(Path(folder))) as address,
+        ):
             verdicts = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))
     owners = [suite for suite, _, _ in tests]
     return [

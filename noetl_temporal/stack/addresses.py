@@ -25,10 +25,10 @@ from noetl_temporal.stack.home import Mode
 __all__ = ["Addresses", "without_password"]
 
 PLAYBOOK_CREDENTIALS = ("pg_local", "pg_k8s", "test_postgres")
-"""The names under which playbooks use the credential of the playbooks' database."""
+"""The names of the credential for the playbooks' database."""
 
 LOG_CREDENTIAL = "pg_noetl_k8s"
-"""The credential that reads the event log."""
+"""The name of the credential that reads the event log."""
 
 LOOPBACK = "localhost,127.0.0.0/8,::1"
 
@@ -76,28 +76,28 @@ SESSION_SETTINGS = " ".join(
 own defaults (ALTER ROLE); settings of the login override them.
 """
 
-OWN_QUEUES = "python,shell"
-"""Tools with queues of their own. The other tools share the queue of the workflows, whose calls start immediately.
-Calls of python and shell may take long, and many of them would delay the calls of other tools."""
+DEDICATED_QUEUES = "python,shell"
+"""The tools that have their own queues. All other tools share one queue with the workflows, so that their calls start
+immediately: calls of python and shell may take long, and many of them would delay the others.
+"""
 
 
 class Addresses(msgspec.Struct, frozen=True):
     """The addresses, accounts and passwords of a running stack.
 
-    ``pid`` is the owner's. The embedded Postgres has one password for each of its accounts.
-
-    ``sockets`` is the folder of Postgres's Unix socket. ``ports`` are all TCP ports on which the servers listen,
-    including those that Temporal chooses itself: a client that reaches one of them controls the stack. ``credentials``
-    is the value of NOETL_CREDENTIALS at the start.
+    ``owner_pid`` is the process that owns the stack. ``temporal`` is HOST:PORT, ``ui`` a URL. ``ports`` are all TCP
+    ports on which the servers listen, including those that Temporal chooses itself: a client that reaches one of them
+    controls the stack. ``socket_folder`` is the folder of Postgres's Unix socket. ``credentials`` is the value of
+    NOETL_CREDENTIALS when the stack started.
     """
 
-    pid: int
+    owner_pid: int
     mode: Mode
     temporal: str
     temporal_pid: int
     ui: str
     ports: tuple[int, ...]
-    sockets: str
+    socket_folder: str
     postgres_port: int
     postgres_password: str
     playbooks_password: str
@@ -108,7 +108,7 @@ class Addresses(msgspec.Struct, frozen=True):
     @property
     def postgres(self) -> str:
         """The DSN of the event log's database over the Unix socket. Its account is the superuser."""
-        return f"postgresql://noetl:{self.postgres_password}@{quote(self.sockets, '')}:{self.postgres_port}/noetl"
+        return f"postgresql://noetl:{self.postgres_password}@{quote(self.socket_folder, '')}:{self.postgres_port}/noetl"
 
     @property
     def postgres_tcp(self) -> str:
@@ -128,14 +128,15 @@ class Addresses(msgspec.Struct, frozen=True):
     def environment(self) -> dict[str, str]:
         """Return the environment variables that connect a client, a worker or a mirror to this stack.
 
-        Playbooks written for a laptop or for kind find a database under the names they use, and tools may call
-        servers on this machine. Most tools share one queue with the workflows, as one worker serves everything."""
+        Tools may call servers on this machine. Variables that are already set keep their values, except those that
+        locate the stack.
+        """
         playbooks = self._login("playbooks", self.playbooks_password, "playbooks", options=SESSION_SETTINGS)
         defaults = {_variable(name): playbooks for name in PLAYBOOK_CREDENTIALS}
         defaults[_variable(LOG_CREDENTIAL)] = self._login("reader", self.reader_password, "noetl")
         defaults[DEFAULT_CREDENTIAL_VARIABLE] = PLAYBOOK_CREDENTIALS[0]
         defaults[HTTP_ALLOW_VARIABLE] = LOOPBACK
-        defaults[TOOL_QUEUES_VARIABLE] = OWN_QUEUES
+        defaults[TOOL_QUEUES_VARIABLE] = DEDICATED_QUEUES
         variables = {name: os.environ.get(name, value) for name, value in defaults.items()}
         environment = {
             ADDRESS_VARIABLE: self.temporal,
@@ -148,7 +149,7 @@ class Addresses(msgspec.Struct, frozen=True):
     def _login(self, user: str, password: str, database: str, **settings: str) -> str:
         login = {
             "type": "postgres",
-            "db_host": self.sockets,
+            "db_host": self.socket_folder,
             "db_port": self.postgres_port,
             "db_user": user,
             "db_password": password,
@@ -163,9 +164,7 @@ class Addresses(msgspec.Struct, frozen=True):
 
     @classmethod
     def read(cls, path: Path) -> Addresses | None:
-        """Return the addresses stored at ``path``; None if nothing readable is there. Raises OSError when others may
-        have written it.
-        """
+        """Return the addresses stored at ``path``; None if the file is missing or invalid. Raises UnsafeFileError."""
         try:
             return msgspec.json.decode(read_text(path), type=cls)
         except (FileNotFoundError, msgspec.DecodeError):

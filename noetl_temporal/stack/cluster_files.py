@@ -39,17 +39,18 @@ RECOVERY_FILES = ("standby.signal", "recovery.signal")
 
 
 def check_cluster_folder(folder: Path, location: PostgresLocation) -> None:
-    """Raise StackError if ``folder`` is a link, or belongs to an account that Postgres neither runs nor ran as."""
+    """Raise StackError if ``folder`` is a link, or belongs to an account that does not run Postgres."""
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode):
         raise StackError(f"{folder} is not a folder: remove it")
-    owners = {location.accounts.server.uid, *location.accounts.other_owners} if location.accounts else {os.geteuid()}
+    accounts = location.accounts
+    owners = {os.geteuid()} if accounts is None else {accounts.server.uid, accounts.initdb.uid}
     if status.st_uid not in owners:
         raise StackError(f"{folder} belongs to another user: run noetl as that user, or remove it")
 
 
 def check_version(data: Path) -> None:
-    """Raise StackError if another version of Postgres created the cluster. Without PG_VERSION, Postgres decides."""
+    """Raise StackError if another version of Postgres created the cluster. A missing PG_VERSION is left to Postgres."""
     with contextlib.suppress(OSError, ValueError):
         descriptor = os.open(data / "PG_VERSION", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor) as file:
@@ -62,7 +63,7 @@ def check_version(data: Path) -> None:
 
 
 def write_cluster_files(data: Path, location: PostgresLocation) -> None:
-    """Write the files into the folder ``data``, whose server must not be running."""
+    """Write the files into the data folder, whose server must not be running."""
     for name in RECOVERY_FILES:
         (data / name).unlink(missing_ok=True)
     owner = pwd.getpwuid(os.geteuid()).pw_name

@@ -24,13 +24,13 @@ def crash_reason(home: Home) -> str | None:
     """Return why the last stack crashed; None if it was stopped. Call this only while no stack is running."""
     with suppress(FileNotFoundError):
         return read_text(home.crash_file).rstrip()
-    addresses = Addresses.read(home.stack)
+    addresses = Addresses.read(home.addresses_file)
     if addresses is None:
         return None
-    return f"the stack crashed: its process ({addresses.pid}) was killed, or the machine was restarted"
+    return f"the stack crashed: its process ({addresses.owner_pid}) was killed, or the machine was restarted"
 
 
 def clear_crash(home: Home) -> None:
     """Delete the record of a crash, once it has been reported."""
     home.crash_file.unlink(missing_ok=True)
-    home.stack.unlink(missing_ok=True)
+    home.addresses_file.unlink(missing_ok=True)

@@ -23,8 +23,8 @@ __all__ = ["accepts_login", "set_up_databases"]
 
 PLAYBOOKS, READER = "playbooks", "reader"
 
-# No code in a database runs while it is set up, and no password is written to the server's log.
-OPTIONS = (
+# While a database is set up, none of its code runs, and no password is written to the server's log.
+SESSION_OPTIONS = (
     "-c event_triggers=off -c session_preload_libraries= -c local_preload_libraries= "
     "-c search_path=pg_catalog -c log_min_error_statement=panic"
 )
@@ -57,26 +57,26 @@ GRANT USAGE ON SCHEMA noetl TO PUBLIC;
 """
 
 
-def accepts_login(home: Home, sockets: Path, port: int) -> bool:
+def accepts_login(home: Home, socket_folder: Path, port: int) -> bool:
     """Whether the server of this stack accepts connections."""
-    return _psql(home, sockets, port, "SELECT 1").returncode == 0
+    return _psql(home, socket_folder, port, "SELECT 1").returncode == 0
 
 
-def set_up_databases(home: Home, sockets: Path, port: int) -> None:
+def set_up_databases(home: Home, socket_folder: Path, port: int) -> None:
     """Create what is missing and undo what accounts have changed. Raises StackError."""
     passwords = {account: f"'{home.password(account)}'" for account in (PLAYBOOKS, READER)}
-    result = _psql(home, sockets, port, SETUP_SQL.format(**passwords))
+    result = _psql(home, socket_folder, port, SETUP_SQL.format(**passwords))
     if result.returncode != 0:
         raise StackError(f"the databases of the embedded Postgres cannot be set up:\n{result.stderr.strip()}")
 
 
-def _psql(home: Home, sockets: Path, port: int, script: str) -> subprocess.CompletedProcess[str]:
-    login = ["-h", str(sockets), "-p", str(port), "-U", "noetl", "-d", "postgres"]
+def _psql(home: Home, socket_folder: Path, port: int, script: str) -> subprocess.CompletedProcess[str]:
+    login = ["-h", str(socket_folder), "-p", str(port), "-U", "noetl", "-d", "postgres"]
     settings = {
         "PGPASSWORD": home.password("postgres"),
         "PGREQUIREAUTH": "scram-sha-256",
         "PGCONNECT_TIMEOUT": "5",
-        "PGOPTIONS": OPTIONS,
+        "PGOPTIONS": SESSION_OPTIONS,
     }
     return subprocess.run(
         [str(locate_postgres().binaries / "psql"), "-qXAtw", "-v", "ON_ERROR_STOP=1", *login],

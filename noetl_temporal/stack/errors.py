@@ -14,9 +14,10 @@ __all__ = [
     "WrongArgumentError",
 ]
 
-# The line of a log that names the cause of a crash.
-_CAUSE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
-MAX_LINE = 200
+_CAUSE_LINE = re.compile(r"panic: .*|.*address already in use.*|.*(?:FATAL|Error|error):? .*")
+"""Matches the line of a log that names the cause of a crash."""
+
+_MAX_CAUSE_CHARS = 200
 
 
 class StackError(Exception):
@@ -28,25 +29,25 @@ class BusyError(StackError):
 
 
 class NoSuchRunError(StackError):
-    """The ID of a command names no run, or several."""
+    """No run, or more than one, has the ID on the command line."""
 
 
 class NotStartedError(StackError):
-    """A run was not started, because there is no stack for it."""
+    """A run was not started."""
 
 
 class NoStackError(StackError):
-    """A command needs a deployment, and none is running."""
+    """The command needs a deployment, and none is running."""
 
 
 class WrongArgumentError(StackError):
-    """An argument of a command names what does not exist, or what is not possible."""
+    """An argument of a command names something that does not exist, or is not possible."""
 
 
 class CrashedError(StackError):
-    """A server has ended unexpectedly. ``summary`` names the server and its exit status, ``log`` has its last lines.
+    """A server has ended unexpectedly. ``summary`` names the server and its exit status, ``log`` is the end of its log.
 
-    ``was_killed``: by SIGKILL, so its log cannot have the cause.
+    ``was_killed``: it was killed with SIGKILL, so the log cannot contain the cause.
     """
 
     def __init__(self, summary: str, log: str, *, was_killed: bool = False) -> None:
@@ -54,10 +55,10 @@ class CrashedError(StackError):
         self.summary, self.log, self._was_killed = summary, log, was_killed
 
     @property
-    def line(self) -> str:
-        """The error in one line: the summary and, unless it was killed, the line of the log that names the cause."""
+    def one_line(self) -> str:
+        """The summary and, unless the server was killed, the line of the log that names the cause."""
         if self._was_killed:
             return self.summary
         lines = self.log.splitlines()
-        cause = next((line for line in lines if _CAUSE.fullmatch(line)), lines[-1])
-        return f"{self.summary}: {cause.strip()[:MAX_LINE]}"
+        cause = next((line for line in lines if _CAUSE_LINE.fullmatch(line)), lines[-1])
+        return f"{self.summary}: {cause.strip()[:_MAX_CAUSE_CHARS]}"

@@ -17,6 +17,7 @@ import secrets
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -35,7 +36,7 @@ __all__ = [
     "open_log",
     "read_text",
     "replace_file",
-    "replace_text",
+    "replace_user_file",
     "write_atomically",
 ]
 
@@ -53,7 +54,7 @@ class UnsafeFileError(OSError):
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing parents, for this account alone."""
+    """Create a folder and its missing parents, which only this account can access."""
     if not folder.parent.exists():
         make_folder(folder.parent)
     with suppress(FileExistsError):
@@ -61,13 +62,13 @@ def make_folder(folder: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise UnsafeFileError unless it is a folder of this account that no other account can write to."""
+    """Raise UnsafeFileError unless ``folder`` belongs to this account, and no other account can write to it."""
     with _open_folder(folder):
         pass
 
 
 def check_entries(folder: Path) -> None:
-    """Check the entries of a folder, which must be folders or regular files without hard links."""
+    """Raise UnsafeFileError for an entry of ``folder`` that is neither a folder nor a regular file of this account."""
     with _open_folder(folder) as descriptor, os.scandir(descriptor) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):  # the owner of the stack may be replacing the file
@@ -93,7 +94,7 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def read_text(path: Path) -> str:
-    """Return the whole file. Raises FileNotFoundError too."""
+    """Return the content of a file of this account. Raises FileNotFoundError too."""
     with os.fdopen(open_file(path, os.O_RDONLY), encoding="utf-8", errors="replace") as file:
         return file.read()
 
@@ -112,20 +113,19 @@ def write_atomically(path: Path, text: str) -> None:
         _replace(folder, path, text, 0o600)
 
 
-def replace_text(path: Path, text: str) -> None:
-    """Replace a user's file atomically; its permissions and the line ends of ``text`` are kept.
+def replace_user_file(path: Path, text: str) -> None:
+    """Replace a file outside of the stack atomically; its permissions and the line ends of ``text`` are kept.
 
-    The folder may be shared. Raises UnsafeFileError if the file is not regular or has hard links."""
+    The folder may be shared. Raises UnsafeFileError if the file is not regular or has hard links.
+    """
     folder = os.open(path.parent, FOLDER_FLAGS)
     try:
-        permissions = None
+        keep_permissions: Callable[[int], None] | None = None
         with suppress(FileNotFoundError):
             status = os.stat(path.name, dir_fd=folder, follow_symlinks=False)
             check_plain_file(path, status)
-            permissions = stat.S_IMODE(status.st_mode)
-        _replace(
-            folder, path, text, 0o666, lambda draft: None if permissions is None else os.fchmod(draft, permissions)
-        )
+            keep_permissions = partial(os.fchmod, mode=stat.S_IMODE(status.st_mode))
+        _replace(folder, path, text, 0o666, keep_permissions)
     finally:
         os.close(folder)
 
@@ -133,7 +133,8 @@ def replace_text(path: Path, text: str) -> None:
 def replace_file(path: Path, text: str, prepare: Callable[[int], None]) -> None:
     """Replace a file atomically, in a folder that the caller has checked; only its owner can read it.
 
-    ``prepare`` is called with the descriptor of the new file before that replaces the old one."""
+    ``prepare`` is called with the descriptor of the new file, before it replaces the old one.
+    """
     folder = os.open(path.parent, FOLDER_FLAGS)
     try:
         _replace(folder, path, text, 0o600, prepare)
@@ -142,7 +143,7 @@ def replace_file(path: Path, text: str, prepare: Callable[[int], None]) -> None:
 
 
 def _replace(folder: int, path: Path, text: str, mode: int, prepare: Callable[[int], None] | None = None) -> None:
-    """Write a draft and rename it to ``path``. ``mode`` are its permissions, before the umask."""
+    """Write a draft and rename it to ``path``. ``mode``: its permissions, which the umask reduces."""
     draft = f".{path.name}.{secrets.token_hex(8)}{DRAFT_SUFFIX}"
     with _full_path_in_errors(path):
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | FILE_FLAGS, mode, dir_fd=folder)

@@ -39,7 +39,7 @@ for pid in $servers; do kill -9 "-$pid" 2>/dev/null; done
 
 
 class Guard:
-    """Ends the servers that it watches when this process has ended."""
+    """Ends the watched servers when this process has ended."""
 
     def __init__(self) -> None:
         read, self._pipe = os.pipe()
@@ -53,8 +53,8 @@ class Guard:
         os.close(read)
 
     def watch(self, server: Server) -> None:
-        """Add ``server`` to those that are ended."""
-        self._send("service" if server.service else "server", server)
+        """End ``server`` when this process has ended."""
+        self._send("service" if server.is_service else "server", server)
 
     def forget(self, server: Server) -> None:
         """Stop guarding a service that has ended: its process id may be reused."""

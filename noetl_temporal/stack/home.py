@@ -1,6 +1,6 @@
 """The private folder with the data and state of a stack, one per project (``stack_folders.py``).
 
-NOETL_HOME names another one. Either is used only if no other account can have written to it (``files.py``).
+NOETL_HOME sets another folder. A folder is used only if no other account can have written to it (``files.py``).
 """
 
 from __future__ import annotations
@@ -27,44 +27,44 @@ from noetl_temporal.stack.files import (
 )
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.locks import Wait, hold_lock, is_locked
-from noetl_temporal.stack.stack_folders import folder_of, real_path
+from noetl_temporal.stack.stack_folders import real_path, stack_folder
 
 __all__ = ["Home", "Mode", "Owner"]
 
 Mode = Literal["dev", "run"]
 """A ``dev`` stack stays until ``noetl dev down``, a ``run`` stack ends with its run."""
 
-LOCK_SECONDS = 0.5
-"""How long to wait for the lock of the owner: processes that only check it hold it for a moment."""
+OWNER_LOCK_SECONDS = 0.5
+"""How long to wait for the owner's lock, which other processes hold for a moment when they check it."""
 
-OWNER_SECONDS = 5.0
-"""More than an owner needs to write its process id after it has locked the file, even on a busy machine."""
+OWNER_RECORD_SECONDS = 5.0
+"""How long to wait for an owner that has locked the file to write its process id, even on a busy machine."""
 
-USER_SECONDS = 60.0
-"""How long to wait for the lock of the users, which the owner holds only to check it."""
+USERS_LOCK_SECONDS = 60.0
+"""How long to wait for the users' lock, which the owner holds only for a moment, to check it."""
 
 
 class Owner(NamedTuple):
-    """The process that owns the folder."""
+    """The process that owns the stack of a folder."""
 
     pid: int
     mode: Mode
 
 
 class Home:
-    """The files of the folder and its two locks. ``project`` is None if NOETL_HOME names the folder."""
+    """The files of the folder, and its two locks. ``project`` is None if NOETL_HOME sets the folder."""
 
     def __init__(self, root: Path | None = None) -> None:
         folder = root or os.environ.get(HOME_VARIABLE)
         self.project = None if folder else real_path(Path())
-        self.root = Path(folder).absolute() if folder else folder_of(Path())
-        self.stack = self.root / "stack.json"
-        self.servers = self.root / "servers.json"
+        self.root = Path(folder).absolute() if folder else stack_folder(Path())
+        self.addresses_file = self.root / "stack.json"
+        self.processes_file = self.root / "servers.json"
         self.crash_file = self.root / "crash.txt"
-        self.database = self.root / "temporal.db"
-        self.postgres = self.root / "postgres"
-        self.owner_file = self.root / "owner.lock"
-        self.users_file = self.root / "users.lock"
+        self.temporal_database = self.root / "temporal.db"
+        self.postgres_folder = self.root / "postgres"
+        self.owner_lock_file = self.root / "owner.lock"
+        self.users_lock_file = self.root / "users.lock"
         self._project_file = self.root / "project.json"
         self._ports_file = self.root / "ports.json"
 
@@ -74,12 +74,12 @@ class Home:
             make_folder(self.root)
             check_folder(self.root)
             check_entries(self.root)
-            make_folder(self.postgres)
+            make_folder(self.postgres_folder)
         except OSError as error:
             raise StackError(self.describe_error(error) or str(error)) from error
 
     def describe_error(self, error: OSError) -> str | None:
-        """Return the message for an error with this folder or its entries; None for other errors."""
+        """Return the message for an error about this folder or an entry of it; None for other errors."""
         if not isinstance(error.filename, str) or not Path(error.filename).absolute().is_relative_to(self.root):
             return None
         relative_path = Path(error.filename).absolute().relative_to(self.root)
@@ -95,7 +95,7 @@ class Home:
         return Path(path) if isinstance(path, str) else None
 
     def ports(self) -> dict[str, int]:
-        """Return the ports of the last `noetl dev up`, by name; empty before the first."""
+        """Return the ports of the last `noetl dev up`: server -> port; empty before the first."""
         try:
             content = json.loads(read_text(self._ports_file))
         except (FileNotFoundError, ValueError):
@@ -126,16 +126,18 @@ class Home:
 
     @contextmanager
     def owner_lock(self, mode: Mode) -> Generator[None]:
-        """Lock the folder as its only owner. Raises BusyError if another process owns it, StackError."""
+        """Own the folder while the block runs. Raises BusyError if another process owns it, StackError."""
         self.prepare()
-        name = f"{os.getpid()} {mode} {_start_time(os.getpid())}".encode()
+        owner_record = f"{os.getpid()} {mode} {_start_time(os.getpid())}".encode()
         with ExitStack() as exit_stack:
             try:
-                descriptor = exit_stack.enter_context(hold_lock(self.owner_file, fcntl.LOCK_EX, LOCK_SECONDS))
+                descriptor = exit_stack.enter_context(
+                    hold_lock(self.owner_lock_file, fcntl.LOCK_EX, OWNER_LOCK_SECONDS)
+                )
             except BlockingIOError:
                 raise BusyError(self.owner_message()) from None
             os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, name, 0)
+            os.pwrite(descriptor, owner_record, 0)
             self._remove_drafts()
             write_atomically(self.root / ".gitignore", "*\n")  # NOETL_HOME may name a folder in a project
             if self.project:
@@ -143,46 +145,46 @@ class Home:
             yield
 
     def owner(self) -> Owner | None:
-        """Return the owner of the folder, if there is one. Raises StackError if another program holds its lock."""
-        wait = Wait(lambda: f"waiting for the process that locked {self.owner_file} to write its id")
-        deadline = time.monotonic() + OWNER_SECONDS
-        while is_locked(self.owner_file, fcntl.LOCK_SH):
+        """Return the owner; None if there is none. Raises StackError if another program holds its lock."""
+        wait = Wait(lambda: f"waiting for the process that locked {self.owner_lock_file} to write its id")
+        deadline = time.monotonic() + OWNER_RECORD_SECONDS
+        while is_locked(self.owner_lock_file, fcntl.LOCK_SH):
             owner = self._recorded_owner()
             if owner:
                 return owner
             if time.monotonic() > deadline:
-                raise StackError(self._foreign_lock_message(self.owner_file))
+                raise StackError(self._foreign_lock_message(self.owner_lock_file))
             wait.pause()
         return None
 
     def owner_message(self) -> str:
         """Return a message that names the owner of the folder."""
-        if not is_locked(self.owner_file, fcntl.LOCK_EX):
+        if not is_locked(self.owner_lock_file, fcntl.LOCK_EX):
             return f"another process has just released the stack in {self.root}"
         owner = self._recorded_owner()
         if owner is None:
-            return self._foreign_lock_message(self.owner_file)
+            return self._foreign_lock_message(self.owner_lock_file)
         command = "noetl dev up" if owner.mode == "dev" else "noetl run"
         return f"process {owner.pid} (`{command}`) owns the stack in {self.root}"
 
     @contextmanager
     def user_lock(self) -> Generator[None]:
-        """Keep the owner from stopping the stack while this is held. Raises StackError."""
+        """Keep the owner from stopping the stack while the block runs. Raises StackError."""
         with ExitStack() as exit_stack:
             try:
-                exit_stack.enter_context(hold_lock(self.users_file, fcntl.LOCK_SH, USER_SECONDS))
+                exit_stack.enter_context(hold_lock(self.users_lock_file, fcntl.LOCK_SH, USERS_LOCK_SECONDS))
             except BlockingIOError:
-                raise StackError(self._foreign_lock_message(self.users_file)) from None
+                raise StackError(self._foreign_lock_message(self.users_lock_file)) from None
             yield
 
     def is_in_use(self) -> bool:
         """Whether another process uses the stack."""
-        return is_locked(self.users_file, fcntl.LOCK_EX)
+        return is_locked(self.users_lock_file, fcntl.LOCK_EX)
 
     def _recorded_owner(self) -> Owner | None:
         """Return the owner that the lock file names, if that process is running and wrote the file."""
         with suppress(FileNotFoundError, ValueError):
-            pid, mode, start_time = read_text(self.owner_file).split(maxsplit=2)
+            pid, mode, start_time = read_text(self.owner_lock_file).split(maxsplit=2)
             if int(pid) > 1 and _start_time(int(pid)) == start_time:
                 return Owner(int(pid), "dev" if mode == "dev" else "run")
         return None

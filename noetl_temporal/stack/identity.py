@@ -12,14 +12,14 @@ __all__ = ["PROC", "Identity", "identity"]
 PROC = Path("/proc")
 PS = "/bin/ps"
 ENDED_STATES = ("Z", "X")
-"""States of a process that has ended, but whose exit status was not read yet."""
+"""The states of a process that has ended, but whose parent has not read its exit status."""
 
 
 class Identity(NamedTuple):
     """The identity of a process.
 
-    ``uid`` is the real one. ``start_time`` is when it began, as the system writes it: no other process with its id has
-    the same. ``command`` is its command line; a process may change that, but only its own.
+    ``uid`` is its real user id. ``start_time`` is in the format of the system; no two processes with the same id have
+    the same. ``command`` is its command line, which only the process itself can change.
     """
 
     uid: int
@@ -28,7 +28,7 @@ class Identity(NamedTuple):
 
 
 def identity(pid: int) -> Identity | None:
-    """Return the process with this id; None if there is none, for init and for invalid ids.
+    """Return the identity of the process with this id; None if there is none, for init, and for invalid ids.
 
     Uses /proc, or else ``ps``.
     """

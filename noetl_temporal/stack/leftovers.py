@@ -27,13 +27,14 @@ POSTGRES_PROGRAMS = ("postgres", "initdb")
 
 
 class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A process of the stack. Its command line contains ``marker``. A ``service`` is killed; a server gets SIGINT.
+    """A process of the stack. Its command line contains ``marker``. A service is killed; a server gets SIGINT.
 
-    Ids below 2 are rejected: 1 is init, and those below 1 are process groups."""
+    Ids below 2 are rejected: 1 is init, and those below 1 mean process groups.
+    """
 
     pid: Annotated[int, msgspec.Meta(gt=1)]
     marker: Annotated[str, msgspec.Meta(min_length=1)]
-    service: bool
+    is_service: bool
     uid: int
     start_time: Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -43,7 +44,7 @@ class ProcessRecord(msgspec.Struct, frozen=True, array_like=True):
         return current is not None and (current.uid, current.start_time) == (self.uid, self.start_time)
 
     def is_marked(self) -> bool:
-        """Whether its command line still says that it is the stack's."""
+        """Whether its command line contains the marker."""
         current = identity(self.pid)
         return current is not None and self.marker in current.command
 
@@ -69,26 +70,27 @@ def recorded_processes(path: Path) -> list[ProcessRecord]:
 def end_leftovers(path: Path) -> None:
     """End the processes recorded at ``path`` that are still running, and delete the record."""
     running = [process for process in recorded_processes(path) if process.is_running() and process.is_marked()]
-    _signal_and_wait([process for process in running if process.service], signal.SIGKILL)
-    stubborn = _signal_and_wait([process for process in running if not process.service], signal.SIGINT)
+    _signal_and_wait([process for process in running if process.is_service], signal.SIGKILL)
+    stubborn = _signal_and_wait([process for process in running if not process.is_service], signal.SIGINT)
     _signal_and_wait(stubborn, signal.SIGKILL)
     path.unlink(missing_ok=True)
 
 
 def end_processes_in(folder: Path) -> None:
-    """Kill the programs of Postgres whose working folder is the data folder ``folder``: the sessions of a killed server
-    keep writing until they notice.
+    """Kill the programs of Postgres that run in the data folder ``folder``: the sessions of a killed server continue to
+    write until they notice.
 
-    Does nothing if the system does not report the working folders of processes."""
-    _signal_and_wait(list(_processes_in(folder)), signal.SIGKILL)
+    Does nothing if the system does not report the working folders of processes.
+    """
+    _signal_and_wait(list(_postgres_processes_in(folder)), signal.SIGKILL)
 
 
 def _record_of(server: Server, process: Identity) -> ProcessRecord:
-    return ProcessRecord(server.process.pid, server.marker, server.service, process.uid, process.start_time)
+    return ProcessRecord(server.process.pid, server.marker, server.is_service, process.uid, process.start_time)
 
 
-def _processes_in(folder: Path) -> Iterator[ProcessRecord]:
-    """Yield the programs of Postgres that run as the owner of the data, but not a shell in the same folder."""
+def _postgres_processes_in(folder: Path) -> Iterator[ProcessRecord]:
+    """Yield the programs of Postgres that run in the folder as its owner, but not others, such as a shell."""
     owner = folder.stat().st_uid
     for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
@@ -100,20 +102,20 @@ def _processes_in(folder: Path) -> Iterator[ProcessRecord]:
 
 
 def _program(process: Identity) -> str:
-    """``postgres`` of ``/usr/bin/postgres -D data``, and of ``postgres: checkpointer``."""
+    """Return ``postgres`` for the commands ``/usr/bin/postgres -D data`` and ``postgres: checkpointer``."""
     return Path(process.command.partition(" ")[0]).name.removesuffix(":")
 
 
-def _signal_and_wait(processes: list[ProcessRecord], number: signal.Signals) -> list[ProcessRecord]:
-    """Send a signal, wait, and return the processes that are still running. SIGKILL goes to their process groups."""
+def _signal_and_wait(processes: list[ProcessRecord], signal_number: signal.Signals) -> list[ProcessRecord]:
+    """Send a signal, wait, and return the processes that are still running. SIGKILL is sent to their process groups."""
     for process in processes:
         if not process.is_running():
             continue
         with contextlib.suppress(ProcessLookupError):
-            if number == signal.SIGKILL and os.getpgid(process.pid) == process.pid:
-                os.killpg(process.pid, number)
+            if signal_number == signal.SIGKILL and os.getpgid(process.pid) == process.pid:
+                os.killpg(process.pid, signal_number)
             else:
-                os.kill(process.pid, number)
+                os.kill(process.pid, signal_number)
     deadline = time.monotonic() + STOP_SECONDS
     while processes and time.monotonic() < deadline:
         processes = [process for process in processes if process.is_running()]

@@ -1,4 +1,4 @@
-"""Owns the stack of a folder: starts both servers, and stops them at the end."""
+"""The owner of the stack of a folder, which starts both servers and stops them at the end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.databases import accepts_login, set_up_databases
-from noetl_temporal.stack.errors import BusyError, CrashedError, StackError
+from noetl_temporal.stack.errors import CrashedError
 from noetl_temporal.stack.guard import Guard
 from noetl_temporal.stack.home import Home, Mode
 from noetl_temporal.stack.leftovers import end_leftovers, record_processes
@@ -21,12 +21,12 @@ from noetl_temporal.stack.process import Server, free_port, stop
 from noetl_temporal.stack.socket_folder import make_socket_folder, remove_socket_folder
 from noetl_temporal.stack.temporal import is_temporal_ready, start_temporal
 
-__all__ = ["BusyError", "Stack", "StackError", "clock_server", "owned_stack"]
+__all__ = ["Stack", "owned_stack", "time_skipping_server"]
 
 MAX_STARTS = 3
 PREFERRED_PORTS = {"temporal": 7233, "ui": 8233, "postgres": 15432}
-"""The ports of the first `noetl dev up`: Temporal's own, so that its command line finds the server. Later starts reuse
-the ports of the last one (Home.ports), so bookmarks and TEMPORAL_ADDRESS stay valid.
+"""The ports of the first `noetl dev up`. Those of Temporal are its defaults, so that its command line finds the server.
+Later starts reuse the ports of the previous one (Home.ports), so that bookmarks and TEMPORAL_ADDRESS stay valid.
 """
 
 
@@ -46,22 +46,23 @@ class Stack:
         self._guard = Guard()
 
     def start(self, mode: Mode) -> Addresses:
-        """Start both servers; retry on other ports if one ends while it starts.
+        """Start both servers; retry on other ports if one of them ends while it starts.
 
         Another program may take a port after it was chosen, and two Temporal servers that start at the same time may
-        choose the same internal port. Raises CrashedError after MAX_STARTS, StackError."""
+        choose the same internal port. Raises StackError; CrashedError after MAX_STARTS attempts.
+        """
         ports = _choose_ports({**PREFERRED_PORTS, **self.home.ports()} if mode == "dev" else {})
         for attempt in range(2, MAX_STARTS + 1):
             try:
                 return self._start_once(mode, ports)
             except CrashedError as crash_error:
-                self.report(f"{crash_error.line}; restarting on other ports (attempt {attempt} of {MAX_STARTS})")
+                self.report(f"{crash_error.one_line}; restarting on other ports (attempt {attempt} of {MAX_STARTS})")
                 stop(self._servers)
                 self._servers.clear()
                 ports = _choose_ports({})
         return self._start_once(mode, ports)
 
-    def start_clock_server(self) -> str:
+    def start_time_skipping_server(self) -> str:
         """Start Temporal with time skipping, and return its address. Raises CrashedError, StackError."""
         ports = _choose_ports({})
         server = self._record_and_release(
@@ -75,7 +76,7 @@ class Stack:
         return self._record_and_release(server, self._services)
 
     def remove(self, server: Server) -> None:
-        """Forget a service that has ended."""
+        """Remove a service that has ended."""
         self._services.remove(server)
         self._guard.forget(server)
         self._record_servers()
@@ -90,10 +91,10 @@ class Stack:
         stop(self._servers)
         self._guard.dismiss()
         remove_socket_folder(self.home)
-        self.home.servers.unlink(missing_ok=True)
+        self.home.processes_file.unlink(missing_ok=True)
 
     def _record_and_release(self, server: Server, servers: list[Server]) -> Server:
-        """Record the process for a later owner, then start it."""
+        """Add the process to ``servers`` and record it for a later owner, then start its program."""
         servers.append(server)
         self._guard.watch(server)
         self._record_servers()
@@ -101,10 +102,10 @@ class Stack:
         return server
 
     def _record_servers(self) -> None:
-        record_processes(self.home.servers, [*self._servers, *self._services])
+        record_processes(self.home.processes_file, [*self._servers, *self._services])
 
     def _run_to_end(self, server: Server) -> None:
-        """Start a program and wait for its end."""
+        """Start a program and wait until it has ended. Raises CrashedError if it fails."""
         self.add(server)
         server.process.wait()
         self.remove(server)
@@ -114,24 +115,26 @@ class Stack:
     def _start_once(self, mode: Mode, ports: Mapping[str, int]) -> Addresses:
         temporal = self._record_and_release(start_temporal(self.home, ports["temporal"], ports["ui"]), self._servers)
         account, port = locate_postgres().account, ports["postgres"]
-        sockets = make_socket_folder(self.home, locate_postgres())
-        postgres = self._record_and_release(start_postgres(self.home, port, sockets, self._run_to_end), self._servers)
+        socket_folder = make_socket_folder(self.home, locate_postgres())
+        postgres = self._record_and_release(
+            start_postgres(self.home, port, socket_folder, self._run_to_end), self._servers
+        )
         temporal.wait_ready(lambda: is_temporal_ready(self.home, temporal, ports["temporal"], ports["ui"]))
         uid = account.uid if account else None
         postgres.wait_ready(
-            lambda: listens(postgres.process.pid, port, uid) and accepts_login(self.home, sockets, port)
+            lambda: listens(postgres.process.pid, port, uid) and accepts_login(self.home, socket_folder, port)
         )
-        set_up_databases(self.home, sockets, port)
+        set_up_databases(self.home, socket_folder, port)
         if mode == "dev":
             self.home.record_ports(ports)
         return Addresses(
-            pid=os.getpid(),
+            owner_pid=os.getpid(),
             mode=mode,
             temporal=f"127.0.0.1:{ports['temporal']}",
             temporal_pid=temporal.process.pid,
             ui=f"http://127.0.0.1:{ports['ui']}",
             ports=tuple(sorted(listening_ports(temporal.process.pid) | {port})),
-            sockets=str(sockets),
+            socket_folder=str(socket_folder),
             postgres_port=port,
             postgres_password=self.home.password("postgres"),
             playbooks_password=self.home.password("playbooks"),
@@ -147,28 +150,30 @@ def _choose_ports(preferred_ports: Mapping[str, int]) -> dict[str, int]:
 
 @contextmanager
 def owned_stack(home: Home, mode: Mode) -> Generator[tuple[Stack, Addresses]]:
-    """Start the stack of ``home`` and stop it at the end. Raises BusyError or StackError.
+    """Start the stack of ``home``, and stop it at the end of the block. Raises BusyError, StackError.
 
-    Others can join once the caller has written the addresses to ``home.stack``."""
+    Other processes can join the stack once the caller has written the addresses to ``home.addresses_file``.
+    """
     with home.owner_lock(mode):
-        home.stack.unlink(missing_ok=True)
-        end_leftovers(home.servers)
+        home.addresses_file.unlink(missing_ok=True)
+        end_leftovers(home.processes_file)
         stack = Stack(home)
         try:
             yield stack, stack.start(mode)
         finally:
-            home.stack.unlink(missing_ok=True)
+            home.addresses_file.unlink(missing_ok=True)
             stack.stop()
 
 
 @contextmanager
-def clock_server(home: Home) -> Generator[str]:
-    """Yield the address of a Temporal server for tests of playbooks, which other commands cannot join.
+def time_skipping_server(home: Home) -> Generator[str]:
+    """Start a Temporal server with time skipping, for tests of playbooks, and yield its address. Raises StackError.
 
-    Raises StackError."""
+    Other commands cannot join it.
+    """
     with home.owner_lock("run"):
         stack = Stack(home)
         try:
-            yield stack.start_clock_server()
+            yield stack.start_time_skipping_server()
         finally:
             stack.stop()

@@ -1,4 +1,4 @@
-"""The Postgres of a stack: the stack's programs use its Unix socket, people and playbooks its port on the loopback.
+"""The Postgres of a stack. Programs of the stack use its Unix socket, people and playbooks its port on the loopback.
 
 The cluster is created under a temporary name and renamed when it is complete, so an interrupted first start is
 repeated.
@@ -23,10 +23,10 @@ from noetl_temporal.stack.server_environment import server_environment
 
 __all__ = ["start_postgres"]
 
+DATA_FOLDER = "data"
 DRAFT_FOLDER = "data.new"
-FORMER_FOLDER = "data.former"
 
-# The last six are the defaults of Postgres, stated so that nothing can override them.
+# From archive_mode on, these are the defaults of Postgres, set here so that nothing can override them.
 SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_permissions": "0700",
@@ -47,24 +47,26 @@ RunToEnd = Callable[[Server], None]
 """Starts a program and returns when it has ended. The program ends if this process dies."""
 
 
-def start_postgres(home: Home, port: int, sockets: Path, run_to_end: RunToEnd) -> Server:
-    """Start the server, held until ``release``; create its cluster if there is none.
+def start_postgres(home: Home, port: int, socket_folder: Path, run_to_end: RunToEnd) -> Server:
+    """Start the server, which waits for ``Server.release``; create its cluster if there is none.
 
-    ``sockets`` is the folder of its Unix socket. Raises StackError."""
-    location, data = locate_postgres(), home.postgres / "data"
+    ``socket_folder`` is the folder of its Unix socket. Raises StackError.
+    """
+    location, data = locate_postgres(), home.postgres_folder / DATA_FOLDER
     try:
-        _change_former_owner(location, home, data)
         if not os.path.lexists(data):
             _create_cluster(location, home, run_to_end)
         check_cluster_folder(data, location)
         check_version(data)
-        # The owner's lock is held and leftovers are ended, so no server uses this data and its pid file is stale.
+        # This process holds the owner's lock and has ended all leftovers, so no server uses the data.
         end_processes_in(data)
         (data / "postmaster.pid").unlink(missing_ok=True)
         write_cluster_files(data, location)
     except PermissionError as error:
         raise StackError(f"{data} belongs to another user: run noetl as that user, or remove {home.root}") from error
-    socket = f"unix_socket_directories={sockets}"  # a setting that accounts without privileges cannot read
+    socket_setting = (
+        f"unix_socket_directories={socket_folder}"  # a setting that accounts without privileges cannot read
+    )
     command: list[str | Path] = [
         location.binaries / "postgres",
         "-D",
@@ -72,7 +74,7 @@ def start_postgres(home: Home, port: int, sockets: Path, run_to_end: RunToEnd) -
         "-p",
         str(port),
         "-c",
-        socket,
+        socket_setting,
     ]
     for name, value in SETTINGS.items():
         command += ["-c", f"{name}={value}"]
@@ -80,7 +82,7 @@ def start_postgres(home: Home, port: int, sockets: Path, run_to_end: RunToEnd) -
         "Postgres",
         command,
         home.log("postgres"),
-        marker=socket,
+        marker=socket_setting,
         account=location.account,
         environment=server_environment(home),
         inherits_environment=False,
@@ -88,43 +90,25 @@ def start_postgres(home: Home, port: int, sockets: Path, run_to_end: RunToEnd) -
     )
 
 
-def _change_former_owner(location: PostgresLocation, home: Home, data: Path) -> None:
-    """Give the server's account a cluster that an earlier version ran as another account.
-
-    The folder has another name until the change is complete, so an interrupted change is continued.
-    """
-    former = home.postgres / FORMER_FOLDER
-    if location.accounts is None:
-        return
-    if not os.path.lexists(former):
-        if not os.path.lexists(data) or data.lstat().st_uid not in location.accounts.other_owners:
-            return
-        check_cluster_folder(data, location)
-        end_processes_in(data)
-        data.rename(former)
-    change_owner(former, location.accounts.other_owners, location.accounts.server)
-    former.rename(data)
-
-
 def _create_cluster(location: PostgresLocation, home: Home, run_to_end: RunToEnd) -> None:
-    draft = home.postgres / DRAFT_FOLDER
+    draft = home.postgres_folder / DRAFT_FOLDER
     if os.path.lexists(draft):
         check_cluster_folder(draft, location)
         end_processes_in(draft)
         shutil.rmtree(draft)
     draft.mkdir(mode=0o700, parents=True)
     location.give_to_initdb(draft)
-    with tempfile.TemporaryFile("w") as secret:  # it has no name, so no other process can open it
-        secret.write(home.password("postgres"))
-        secret.seek(0)
-        location.give_to_initdb(secret.fileno())
-        run_to_end(_initdb(location, home, draft, secret.fileno()))
+    with tempfile.TemporaryFile("w") as password_file:  # it has no name, so no other process can open it
+        password_file.write(home.password("postgres"))
+        password_file.seek(0)
+        location.give_to_initdb(password_file.fileno())
+        run_to_end(_initdb(location, home, draft, password_file.fileno()))
     if location.accounts:
-        change_owner(draft, location.accounts.other_owners, location.accounts.server)
-    draft.rename(home.postgres / "data")
+        change_owner(draft, location.accounts.initdb.uid, location.accounts.server)
+    draft.rename(home.postgres_folder / DATA_FOLDER)
 
 
-def _initdb(location: PostgresLocation, home: Home, draft: Path, password: int) -> Server:
+def _initdb(location: PostgresLocation, home: Home, draft: Path, password_file: int) -> Server:
     options = [
         "-D",
         location.path_for_server(draft),
@@ -132,12 +116,12 @@ def _initdb(location: PostgresLocation, home: Home, draft: Path, password: int) 
         "noetl",
         "-A",
         "scram-sha-256",
-        f"--pwfile=/dev/fd/{password}",
+        f"--pwfile=/dev/fd/{password_file}",
     ]
     options += ["-E", "UTF8", "--locale=C", "--no-sync"]
     # No option of initdb identifies its stack, so the marker is an argument of the shell that runs it.
     marker = f"noetl.home={home.root}"
-    server = start(
+    return start(
         "initdb",
         ["/bin/sh", "-c", '"$@"; exit $?', marker, location.binaries / "initdb", *options],
         home.log("postgres"),
@@ -146,6 +130,6 @@ def _initdb(location: PostgresLocation, home: Home, draft: Path, password: int) 
         environment=server_environment(home),
         inherits_environment=False,
         folder=draft,
-        files=(password,),
+        inherited_files=(password_file,),
+        is_service=True,
     )
-    return server._replace(service=True)

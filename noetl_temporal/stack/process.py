@@ -1,4 +1,4 @@
-"""Servers as child processes: started with a log, watched until ready, never left behind."""
+"""Servers as child processes: starts them with a log, waits until they are ready, and stops them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from noetl_activities.exit_status import exit_text
 from noetl_temporal.stack.errors import CrashedError, StackError
 from noetl_temporal.stack.files import open_log, read_text
 
@@ -20,8 +21,10 @@ __all__ = ["POLL_SECONDS", "Account", "Server", "free_port", "start", "stop"]
 READY_SECONDS = 60.0
 STOP_SECONDS = 10.0
 SERVICE_STOP_SECONDS = 15.0
-"""More than the time that the stack's worker gives its calls in progress (serve.py)."""
+"""Longer than the worker of the stack waits for calls in progress (serve.WORKER_GRACE_SECONDS)."""
 POLL_SECONDS = 0.02
+_LAST_LINES = 15
+
 OWNER_ONLY_UMASK = 0o077
 """The umask of child processes: only their account can read the files that they create."""
 
@@ -38,19 +41,19 @@ class Account(NamedTuple):
 
 
 class Server(NamedTuple):
-    """A child process, held until it is released. Its command line contains ``marker``; that of no other process does.
+    """A child process, whose program starts when it is released. Only its command line contains ``marker``.
 
-    A ``service`` uses the servers and has no data of its own, so it is killed if its owner has ended.
+    ``is_service``: it uses the servers and has no data, so it is killed if its owner has ended.
     """
 
     name: str
     process: subprocess.Popen[bytes]
     log: Path
     marker: str
-    service: bool = False
+    is_service: bool = False
 
     def release(self) -> None:
-        """Start the program that the child process holds back."""
+        """Start the program."""
         pipe = self.process.stdin
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -58,20 +61,22 @@ class Server(NamedTuple):
                 pipe.close()
 
     def wait_ready(self, is_ready: Callable[[], bool]) -> None:
-        """Wait until ``is_ready()``. Raises CrashedError if the process ends first, StackError after READY_SECONDS."""
+        """Wait until ``is_ready`` returns True. Raises CrashedError if the process ends first, StackError if not ready in
+        time.
+        """
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready():
             if self.process.poll() is not None:
                 raise self.crash_error("ended while starting")
             if time.monotonic() > deadline:
-                raise StackError(f"{self.name} was not ready after {READY_SECONDS:g} s:\n{_tail(self.log)}")
+                raise StackError(f"{self.name} was not ready after {READY_SECONDS:g} s:\n{_last_lines(self.log)}")
             time.sleep(POLL_SECONDS)
 
     def crash_error(self, description: str) -> CrashedError:
-        """Return the error of an ended server, with the exit status and the end of the log."""
+        """Return the error for a server that has ended, with its exit status and the end of its log."""
         status = self.process.returncode
         summary = f"{self.name} {description} ({_exit_text(status)})"
-        return CrashedError(summary, _tail(self.log), was_killed=status == -signal.SIGKILL)
+        return CrashedError(summary, _last_lines(self.log), was_killed=status == -signal.SIGKILL)
 
     def ask_to_stop(self) -> None:
         """Send SIGINT."""
@@ -81,7 +86,7 @@ class Server(NamedTuple):
     def wait_stopped(self) -> None:
         """Wait until the process has ended. Kills its process group if it takes too long."""
         try:
-            self.process.wait(SERVICE_STOP_SECONDS if self.service else STOP_SECONDS)
+            self.process.wait(SERVICE_STOP_SECONDS if self.is_service else STOP_SECONDS)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -97,12 +102,15 @@ def start(
     environment: Mapping[str, str] | None = None,
     inherits_environment: bool = True,
     folder: Path | None = None,
-    files: Sequence[int] = (),
+    inherited_files: Sequence[int] = (),
+    is_service: bool = False,
 ) -> Server:
-    """Start ``command``, held, in ``folder``, in a session of its own, which Ctrl-C in the terminal does not reach.
+    """Start a child process that waits for ``Server.release`` before it runs ``command``.
 
-    Only its account can read the files that it creates. ``environment`` is added to that of this process, or replaces
-    it unless ``inherits_environment``. ``files`` are descriptors that it inherits."""
+    It runs in ``folder``, by default the current one, in a separate session, which Ctrl-C in the terminal does not
+    reach. Only its account can read the files that it creates. ``environment`` is added to the variables of this
+    process, or replaces them unless ``inherits_environment``. ``inherited_files`` are descriptors.
+    """
     with open_log(log) as output:
         process = subprocess.Popen(
             ["/bin/sh", "-c", HOLD_SCRIPT, "sh", *(str(part) for part in command)],
@@ -110,7 +118,7 @@ def start(
             stdout=output,
             stderr=subprocess.STDOUT,
             cwd=folder,
-            pass_fds=files,
+            pass_fds=inherited_files,
             start_new_session=True,
             user=account.uid if account else None,
             group=account.gid if account else None,
@@ -118,7 +126,7 @@ def start(
             umask=OWNER_ONLY_UMASK,
             env={**(os.environ if inherits_environment else {}), **(environment or {})},
         )
-    return Server(name, process, log, marker)
+    return Server(name, process, log, marker, is_service)
 
 
 def stop(servers: Sequence[Server]) -> None:
@@ -141,9 +149,9 @@ def free_port(preferred_port: int = 0) -> int:
 
 
 def _exit_text(status: int) -> str:
-    return f"exit status {status}" if status >= 0 else f"killed by {signal.Signals(-status).name}"
+    return f"exit {exit_text(status)}" if status >= 0 else exit_text(status)
 
 
-def _tail(log: Path) -> str:
+def _last_lines(log: Path) -> str:
     lines = read_text(log).splitlines()
-    return "\n".join(lines[-15:]) or f"(nothing in {log})"
+    return "\n".join(lines[-_LAST_LINES:]) or f"(nothing in {log})"

@@ -26,7 +26,9 @@ __all__ = ["make_socket_folder", "remove_socket_folder"]
 
 PREFIX = "noetl-"
 MAX_BYTES = 103 - len("/.s.PGSQL.65535")
-RANDOM_BYTES = len("/") + len(PREFIX) + 8
+"""The maximum length of the path of the folder."""
+
+NAME_BYTES = len("/") + len(PREFIX) + 8
 
 
 def make_socket_folder(home: Home, location: PostgresLocation) -> Path:
@@ -44,7 +46,7 @@ def make_socket_folder(home: Home, location: PostgresLocation) -> Path:
 
 
 def remove_socket_folder(home: Home) -> None:
-    """Remove the folder that was created last, if it still exists."""
+    """Remove the folder of the last start, if it still exists."""
     with contextlib.suppress(OSError):
         folder = Path(read_text(_path_file(home)))
         if folder.name.startswith(PREFIX) and not folder.is_symlink():
@@ -70,7 +72,7 @@ def _is_suitable(parent: Path, location: PostgresLocation) -> bool:
     """Whether only this account and root control ``parent``, Postgres can reach it, and its path is short enough."""
     if not parent.is_absolute() or not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
         return False
-    if len(os.fsencode(parent)) + RANDOM_BYTES > MAX_BYTES:
+    if len(os.fsencode(parent)) + NAME_BYTES > MAX_BYTES:
         return False
     status = parent.stat()
     is_protected = not status.st_mode & OTHERS_MAY_WRITE or status.st_mode & stat.S_ISVTX

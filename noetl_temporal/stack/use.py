@@ -1,4 +1,4 @@
-"""Use the stack of a folder: join the running one, else start one for as long as it is used."""
+"""Joins the running stack of a folder, or starts one that stops when it is no longer used."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLL_SECONDS = 0.05
 
 
 class Use(NamedTuple):
-    """A stack in use. ``is_owned``: this process started it, and stops it."""
+    """A stack that this process uses. ``is_owned``: this process has started it, and stops it."""
 
     addresses: Addresses
     is_owned: bool
@@ -30,17 +30,18 @@ def running_stack(home: Home) -> Addresses | None:
     """Return the running stack in ``home``; None if there is none or it is still starting.
 
     The port must belong to Temporal's own process: another process that listens there would receive all runs."""
-    addresses, owner = Addresses.read(home.stack), home.owner()
-    if addresses is None or owner is None or addresses.pid != owner.pid:
+    addresses, owner = Addresses.read(home.addresses_file), home.owner()
+    if addresses is None or owner is None or addresses.owner_pid != owner.pid:
         return None
     return addresses if listens(addresses.temporal_pid, addresses.temporal_port) else None
 
 
 @contextmanager
 def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
-    """Join the stack of ``home``, or start and own it.
+    """Join the stack of ``home``, or start and own it. Raises StackError.
 
-    At the end an owner waits for other users of the stack; before it waits, it calls ``report_wait``."""
+    At the end of the block, an owner calls ``report_wait`` and waits if other processes still use the stack.
+    """
     with ExitStack() as exit_stack:
         wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
         deadline = time.monotonic() + JOIN_SECONDS
@@ -56,9 +57,9 @@ def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
             except BusyError:
                 wait.pause(POLL_SECONDS)
             else:
-                addresses.write(home.stack)
+                addresses.write(home.addresses_file)
                 yield Use(addresses, is_owned=True)
-                home.stack.unlink(missing_ok=True)
+                home.addresses_file.unlink(missing_ok=True)
                 _wait_for_other_users(home, report_wait)
                 return
         raise StackError(f"the stack in {home.root} was not ready after {JOIN_SECONDS:g} s: see {home.log('stack')}")
@@ -67,7 +68,8 @@ def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
 def _join(home: Home, exit_stack: ExitStack) -> Addresses | None:
     """Return the running stack of another owner, in use until ``exit_stack`` closes; None while it starts or stops.
 
-    A stack that is stopping is not locked, because its owner waits for all its users."""
+    A stack that is stopping is not locked, because its owner waits until no process holds the lock.
+    """
     addresses = running_stack(home)
     if addresses is None:
         return None

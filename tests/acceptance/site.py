@@ -13,7 +13,7 @@ import httpx
 
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.stack_folders import folder_of
+from noetl_temporal.stack.stack_folders import stack_folder
 
 ROOT = Path(__file__).parent.parent.parent
 NOETL = [sys.executable, "-m", "noetl_temporal.cli"]
@@ -28,7 +28,7 @@ class Site(NamedTuple):
     def home(self) -> Home:
         """Where this folder's stack keeps its data."""
         configured_home = os.environ.get("NOETL_HOME")
-        return Home(Path(configured_home) if configured_home else folder_of(self.folder))
+        return Home(Path(configured_home) if configured_home else stack_folder(self.folder))
 
     def noetl(self, *args: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end. Whatever it was given, it shows no traceback."""
@@ -57,7 +57,7 @@ class Site(NamedTuple):
 
     def addresses(self) -> Addresses:
         """Where this folder's stack is."""
-        addresses = Addresses.read(self.home.stack)
+        addresses = Addresses.read(self.home.addresses_file)
         assert addresses is not None
         return addresses
 

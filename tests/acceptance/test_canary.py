@@ -329,7 +329,7 @@ async def test_planted_secrets_are_found_nowhere(
     for name, fields in {"environment": ENVIRONMENT, **READABLE}.items():
         monkeypatch.setenv(f"NOETL_CREDENTIAL_{name.upper()}", json.dumps(fields))
     assert bare.noetl("dev", "up").returncode == 0
-    search.roots.add(bare.addresses().pid)
+    search.roots.add(bare.addresses().owner_pid)
     outputs: list[str] = []
     for name, text, ways in (
         ("stored", STORING_PLAYBOOK, WELL),
@@ -363,7 +363,7 @@ async def test_planted_secrets_are_found_nowhere(
     assert min(log.count(b"***"), history.count(b"***")) > len(AUTHS)
     assert bare.noetl("dev", "down").returncode == 0
     files = [path for root in (bare.folder, bare.home.root) for path in root.rglob("*") if path.is_file()]
-    assert bare.home.database in files
+    assert bare.home.temporal_database in files
     file_contents = {str(path): path.read_bytes() for path in files if path != file}
     processes = {"command lines": search.commands, "environments": search.environments}
     stored_values = {
@@ -387,7 +387,7 @@ async def test_planted_secrets_are_in_no_command_line_and_in_no_environment_of_a
     assert bare.noetl("dev", "up").returncode == 0
     try:
         addresses = bare.addresses()
-        search.roots.add(addresses.pid)
+        search.roots.add(addresses.owner_pid)
         arguments = ("--set", f"url={echo}", "--set", f"seen={seen_file}", "--credentials", str(file))
         run = bare.start("run", str(bare.write(HELD, "held.yaml")), "--json", *arguments)
         assert wait_until(

@@ -25,7 +25,9 @@ PLAYBOOK = str(ROOT / "tests/acceptance/playbooks/pages_into_postgres.yaml")
 
 def pid_of(site: Site, marker: str) -> int:
     """The process of the stack whose command line has ``marker``."""
-    return next(process.pid for process in reversed(recorded_processes(site.home.servers)) if marker in process.marker)
+    return next(
+        process.pid for process in reversed(recorded_processes(site.home.processes_file)) if marker in process.marker
+    )
 
 
 def status(site: Site) -> dict[str, Any]:
@@ -62,7 +64,7 @@ async def test_a_run_continues_when_its_killed_stack_starts_again(bare: Site, ap
     assert bare.noetl("dev", "up").returncode == 0
     run = bare.start("run", PLAYBOOK, "--json", "--set", f"api_url={api.url}")
     assert wait_until(lambda: api.calls(ASSESSMENTS) >= 3)
-    os.kill(bare.addresses().pid, signal.SIGKILL)
+    os.kill(bare.addresses().owner_pid, signal.SIGKILL)
     out, errors = run.communicate(timeout=100)
     assert run.returncode == 3
     assert "the run continues when its stack is up" in errors

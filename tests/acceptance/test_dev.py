@@ -33,17 +33,17 @@ def test_up_status_run_down(bare: Site) -> None:
     finally:
         assert bare.noetl("dev", "down").stdout == "down\n"
     assert bare.noetl("dev", "status").returncode == 1
-    assert wait_until(lambda: not alive(addresses.pid))
+    assert wait_until(lambda: not alive(addresses.owner_pid))
 
 
 def test_a_stack_starts_again_after_its_processes_were_killed(bare: Site) -> None:
     assert bare.noetl("dev", "up").returncode == 0
     first = bare.addresses()
-    os.kill(first.pid, signal.SIGKILL)
+    os.kill(first.owner_pid, signal.SIGKILL)
     try:
         up = bare.noetl("dev", "up")
         assert up.returncode == 0, up.stderr
-        assert bare.addresses().pid != first.pid
+        assert bare.addresses().owner_pid != first.owner_pid
     finally:
         bare.noetl("dev", "down")
 
@@ -65,7 +65,7 @@ def test_two_runs_at_once_share_a_stack(bare: Site) -> None:
 
 
 def pid_of(site: Site, marker: str) -> int:
-    return next(process.pid for process in recorded_processes(site.home.servers) if marker in process.marker)
+    return next(process.pid for process in recorded_processes(site.home.processes_file) if marker in process.marker)
 
 
 @pytest.mark.parametrize(("server", "marker"), [("Temporal", "temporal.db"), ("Postgres", "unix_socket_directories=")])
@@ -89,7 +89,7 @@ def test_the_cause_of_a_crash_is_reported(bare: Site, server: str, marker: str) 
 
 def test_a_stack_whose_process_was_killed_reports_the_crash(bare: Site) -> None:
     assert bare.noetl("dev", "up").returncode == 0
-    pid = bare.addresses().pid
+    pid = bare.addresses().owner_pid
     os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: not alive(pid))
     status_result = bare.noetl("dev", "status")
@@ -155,7 +155,7 @@ def contains(log: Path, text: str) -> bool:
 def begun_again(site: Site, old: int) -> bool:
     mirrors = [
         process
-        for process in recorded_processes(site.home.servers)
+        for process in recorded_processes(site.home.processes_file)
         if "cli mirror" in process.marker and process.pid != old
     ]
     return bool(mirrors) and contains(site.home.log("mirror"), "mirroring")

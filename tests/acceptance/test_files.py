@@ -16,7 +16,7 @@ from noetl_temporal.stack.files import (
     make_folder,
     open_log,
     read_text,
-    replace_text,
+    replace_user_file,
     write_atomically,
 )
 from noetl_temporal.stack.process import start
@@ -188,7 +188,7 @@ def test_a_persons_file_keeps_its_permissions(tmp_path: Path) -> None:
     file = tmp_path / "playbook.yaml"
     file.write_text("old")
     file.chmod(0o664)
-    replace_text(file, "new\r\n")
+    replace_user_file(file, "new\r\n")
     assert (file.read_bytes(), file.stat().st_mode & 0o777) == (b"new\r\n", 0o664)
 
 
@@ -196,5 +196,5 @@ def test_a_persons_file_keeps_its_permissions(tmp_path: Path) -> None:
 def test_a_named_file_that_is_not_regular_is_refused(kind: str, tmp_path: Path, victim: Path) -> None:
     TRAPS[kind](tmp_path / "playbook.yaml", victim)
     with pytest.raises(UnsafeFileError, match=f"it is {kind}"):
-        replace_text(tmp_path / "playbook.yaml", "new")
+        replace_user_file(tmp_path / "playbook.yaml", "new")
     assert victim.read_text() == "precious"

@@ -21,7 +21,7 @@ from noetl_temporal.stack.files import make_folder, write_atomically
 from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import identity
 from noetl_temporal.stack.locks import hold_lock
-from noetl_temporal.stack.stack_folders import folder_of, stacks_folder
+from noetl_temporal.stack.stack_folders import stack_folder, stacks_folder
 from noetl_temporal.stack.use import running_stack
 from tests.acceptance.site import Site
 
@@ -63,8 +63,8 @@ def test_a_project_has_a_folder_in_the_users_data(tmp_path: Path, monkeypatch: p
     root = Home().root
     assert root.parent == tmp_path / "data/noetl/stacks"
     assert root.name.startswith("my-project-1-")
-    assert root == folder_of(project) == folder_of(link) == folder_of(link / ".." / "my project (1)")
-    assert folder_of(tmp_path / "other/my project (1)") != root
+    assert root == stack_folder(project) == stack_folder(link) == stack_folder(link / ".." / "my project (1)")
+    assert stack_folder(tmp_path / "other/my project (1)") != root
     assert not root.exists(), "asking for the place made it"
 
 
@@ -82,7 +82,7 @@ def test_a_relative_data_folder_is_ignored(tmp_path: Path, monkeypatch: pytest.M
 def test_a_project_name_cannot_leave_the_data_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     for name in ("..", "/", "-rf", "\x1b[31mred", "a\nb", "$(id)", "." * 50, "x" * 200, "caf\udce9", "ß"):
-        folder = folder_of(Path("/projects") / name)
+        folder = stack_folder(Path("/projects") / name)
         assert folder.parent == stacks_folder()
         assert folder.name.isascii()
         assert folder.name.isprintable()
@@ -182,9 +182,9 @@ def test_the_owner_is_distinguished_from_the_holder_of_the_lock(home: Home) -> N
 def test_a_lock_of_another_program_is_not_trusted(home: Home, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(home_module, "OWNER_SECONDS", 0.2)
     before = time.monotonic()
-    with held(home.owner_file) as holder:
-        home.owner_file.write_text(text.format(pid=holder))
-        message = f"{home.owner_file} is locked by a process that is not noetl"
+    with held(home.owner_lock_file) as holder:
+        home.owner_lock_file.write_text(text.format(pid=holder))
+        message = f"{home.owner_lock_file} is locked by a process that is not noetl"
         with pytest.raises(StackError, match=message):
             home.owner()
         with pytest.raises(BusyError, match=message), home.owner_lock("dev"):
@@ -194,9 +194,9 @@ def test_a_lock_of_another_program_is_not_trusted(home: Home, text: str, monkeyp
 
 
 def test_waiting_for_a_shared_lock_is_reported(home: Home) -> None:
-    message = f"{home.owner_file} is locked by a process that is not noetl"
-    home.owner_file.touch(mode=0o600)
-    with held(home.owner_file, "sh"), pytest.raises(BusyError, match=message), home.owner_lock("dev"):
+    message = f"{home.owner_lock_file} is locked by a process that is not noetl"
+    home.owner_lock_file.touch(mode=0o600)
+    with held(home.owner_lock_file, "sh"), pytest.raises(BusyError, match=message), home.owner_lock("dev"):
         pytest.fail("it was owned")
 
 
@@ -206,13 +206,13 @@ def test_a_process_that_owns_the_folder_and_serves_no_stack_is_not_ended(
     home = Home(bare.folder / "stack")
     home.prepare()
     monkeypatch.setenv("NOETL_HOME", str(home.root))
-    with held(home.owner_file) as holder:
+    with held(home.owner_lock_file) as holder:
         started = identity(holder)
         assert started is not None
-        home.owner_file.write_text(f"{holder} dev {started.start_time}")
+        home.owner_lock_file.write_text(f"{holder} dev {started.start_time}")
         down = bare.noetl("dev", "down")
         assert down.returncode == 1
-        assert f"process {holder} holds {home.owner_file}, and is not `noetl dev serve`" in down.stderr
+        assert f"process {holder} holds {home.owner_lock_file}, and is not `noetl dev serve`" in down.stderr
         assert identity(holder) == started
 
 
@@ -220,13 +220,13 @@ def test_a_held_lock_delays_commands_only_for_a_limited_time(bare: Site, monkeyp
     home = Home(bare.folder / "stack")
     home.prepare()
     monkeypatch.setenv("NOETL_HOME", str(home.root))
-    write_atomically(home.stack, json.dumps({}))
-    with held(home.owner_file):
+    write_atomically(home.addresses_file, json.dumps({}))
+    with held(home.owner_lock_file):
         commands = (["dev", "up"], ["dev", "down"], ["dev", "status"], ["status"])
         for process in [bare.start(*command) for command in commands]:
             _, errors = process.communicate(timeout=60)
             assert process.returncode == 1
-            assert f"{home.owner_file} is locked by a process that is not noetl: end it (`fuser -v" in errors
+            assert f"{home.owner_lock_file} is locked by a process that is not noetl: end it (`fuser -v" in errors
             assert "Traceback" not in errors
 
 
@@ -252,11 +252,11 @@ def test_a_held_lock_keeps_the_copying_of_postgres_for_a_limited_time(
 
 def test_a_file_that_was_removed_while_its_lock_was_held_is_another(home: Home) -> None:
     """The remedy in the message about a foreign lock: remove the file."""
-    with held(home.owner_file):
-        home.owner_file.unlink()
+    with held(home.owner_lock_file):
+        home.owner_lock_file.unlink()
         with home.owner_lock("run"):
             assert home.owner() == Owner(os.getpid(), "run")
-            assert home.owner_file.stat().st_mode & 0o777 == 0o600, "another user can lock it"
+            assert home.owner_lock_file.stat().st_mode & 0o777 == 0o600, "another user can lock it"
 
 
 def test_reading_the_state_of_a_stack_creates_no_folder(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.files import write_atomically
 from noetl_temporal.stack.leftovers import recorded_processes
-from noetl_temporal.stack.program import import_path, program
+from noetl_temporal.stack.program import import_path_variable, noetl_command
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Site
 from tests.acceptance.test_dev import SLOW
@@ -108,10 +108,12 @@ def test_relative_entries_of_the_python_path_are_removed(
     path: str, hostile: Hostile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", path + os.pathsep + os.environ.get("PYTHONPATH", ""))
-    environment = {**os.environ, **import_path()}
-    done = subprocess.run(program("--version"), cwd=hostile.folder, env=environment, capture_output=True, text=True)
+    environment = {**os.environ, **import_path_variable()}
+    done = subprocess.run(
+        noetl_command("--version"), cwd=hostile.folder, env=environment, capture_output=True, text=True
+    )
     assert (done.returncode, hostile.imported_modules()) == (0, [])
-    entries = import_path()["PYTHONPATH"].split(os.pathsep)
+    entries = import_path_variable()["PYTHONPATH"].split(os.pathsep)
     assert entries == [
         text for text in os.environ["PYTHONPATH"].split(os.pathsep) if text.startswith("/")
     ] or entries == [""]
@@ -143,7 +145,7 @@ def _running(site: Site, service: str) -> int:
     """The process id of a service that runs, 0 when none does."""
     matching = [
         process
-        for process in recorded_processes(site.home.servers)
+        for process in recorded_processes(site.home.processes_file)
         if f"cli {service}" in process.marker and process.is_running()
     ]
     return matching[-1].pid if matching else 0

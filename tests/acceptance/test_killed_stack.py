@@ -87,7 +87,7 @@ def test_processes_killed_at_any_time(site: Site) -> None:
             assert wait_until(lambda: not processes_of(home)), processes_of(home)
     up = site.noetl("dev", "up")
     assert up.returncode == 0, up.stderr
-    owner_pid = site.addresses().pid
+    owner_pid = site.addresses().owner_pid
     assert {pid for pid, command in processes_of(home).items() if "dev serve" in command} == {owner_pid}
     commands = list(processes_of(home).values())
     assert len([command for command in commands if "start-dev" in command]) == 1, commands

@@ -49,7 +49,7 @@ def note_of(process: subprocess.Popen[bytes], **changed_fields: object) -> list[
     record = {
         "pid": process.pid,
         "marker": "sleep 600",
-        "service": False,
+        "is_service": False,
         "uid": started.uid,
         "started": started.start_time,
     }
@@ -114,7 +114,7 @@ def test_a_service_is_killed_with_what_it_started(tmp_path: Path) -> None:
     child = tmp_path / "child"
     with subprocess.Popen(["sh", "-c", script, "a-service", str(child)], start_new_session=True) as process:
         assert wait_until(lambda: child.exists() and bool(child.read_text()))
-        end_leftovers(write_notes(tmp_path, note_of(process, marker="a-service", service=True)))
+        end_leftovers(write_notes(tmp_path, note_of(process, marker="a-service", is_service=True)))
         assert process.wait(30) == -signal.SIGKILL
     assert wait_until(lambda: identity(int(child.read_text())) is None)
 

@@ -65,7 +65,7 @@ def attempt_as(uid: int, site: Site) -> dict[str, Any]:
     facts = {
         "files": [str(path) for path in paths if path.is_file()],
         "folders": [str(path) for path in paths if path.is_dir()],
-        "sockets": addresses.sockets,
+        "sockets": addresses.socket_folder,
         "postgres_port": addresses.postgres_port,
         "temporal": addresses.temporal,
         "key": addresses.signing_key_file,

@@ -1,8 +1,7 @@
-"""As root, the account that Postgres runs as: nobody else's, and what it takes over from the one before."""
+"""As root, the accounts that Postgres and initdb run as, and the files of the cluster."""
 
 from __future__ import annotations
 
-import asyncio
 import grp
 import json
 import os
@@ -12,16 +11,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import asyncpg
 import pytest
 
 from noetl_activities.isolation.accounts import FIRST_ACCOUNT
 from noetl_temporal.stack import server_account
-from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.stack.change_owner import change_owner
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.stack.files import UnsafeFileError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import Stack, owned_stack
-from noetl_temporal.stack.process import Server
+from noetl_temporal.stack.process import Account, Server
 from noetl_temporal.stack.server_account import server_accounts
 from tests.acceptance import nobody
 from tests.acceptance.site import NOETL, ROOT, Site
@@ -47,7 +46,7 @@ def attempt_as(uid: int, gid: int, pid: int) -> dict[str, str]:
 
 
 def postmaster(home: Home) -> int:
-    return int((home.postgres / "data/postmaster.pid").read_text().split()[0])
+    return int((home.postgres_folder / "data/postmaster.pid").read_text().split()[0])
 
 
 def owners(folder: Path) -> set[tuple[int, int]]:
@@ -61,7 +60,7 @@ def test_the_account_nobody_reaches_neither_the_server_nor_its_cluster(tmp_path:
     with owned_stack(home, "run"):
         server = postmaster(home)
         assert attempt_as(NOBODY.pw_uid, NOBODY.pw_gid, server) == REFUSALS
-        [(uid, gid)] = owners(home.postgres / "data")
+        [(uid, gid)] = owners(home.postgres_folder / "data")
         assert attempt_as(uid, gid, server) == dict.fromkeys(nobody.ATTEMPTS, "done")
 
 
@@ -95,46 +94,27 @@ def test_its_account_differs_from_those_of_tasks() -> None:
     assert accounts.server.gid == accounts.initdb.gid not in {*tasks} | {group.gr_gid for group in grp.getgrall()}
 
 
-# ---- a cluster that Postgres made as nobody ------------------------------------------------------------------------
+# ---- the files that initdb creates -----------------------------------------------------------------------------------
+
+
+SERVER = Account(54_322, 54_322)
 
 
 @pytest.fixture
-def former(tmp_path: Path) -> Home:
-    """A stack that has run as ``nobody``."""
-    home = Home(tmp_path / "home")
-    with owned_stack(home, "run") as (_, addresses):
-        asyncio.run(execute(addresses, "CREATE TABLE kept AS SELECT 7 AS seven"))
-    data = home.postgres / "data"
-    for path in (data, *data.rglob("*")):
-        os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
-    return home
+def cluster(tmp_path: Path) -> Path:
+    """Folders and files of ``nobody``, as ``initdb`` creates them."""
+    folder = tmp_path / "cluster"
+    (folder / "base/1").mkdir(parents=True)
+    for name in ("PG_VERSION", "base/1/112"):
+        (folder / name).touch()
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY.pw_uid, NOBODY.pw_gid)
+    return folder
 
 
-async def execute(addresses: Addresses, query: str) -> list[tuple[object, ...]]:
-    connection = await asyncpg.connect(addresses.playbooks)
-    try:
-        return [tuple(row) for row in await connection.fetch(query)]
-    finally:
-        await connection.close()
-
-
-def holds(home: Home) -> None:
-    with owned_stack(home, "run") as (_, addresses):
-        assert asyncio.run(execute(addresses, "SELECT seven FROM kept")) == [(7,)]
-        assert owners(home.postgres) == {(os.geteuid(), os.getegid()), server_accounts().server}
-        assert owners(home.postgres / "data") == {server_accounts().server}
-
-
-def test_a_cluster_of_nobody_is_migrated(former: Home) -> None:
-    holds(former)
-
-
-def test_an_interrupted_migration_is_completed(former: Home) -> None:
-    data = former.postgres / "data"
-    for path in (data, data / "base", data / "PG_VERSION"):
-        os.chown(path, *server_accounts().server)
-    data.rename(former.postgres / "data.former")
-    holds(former)
+def test_a_cluster_is_given_to_the_server(cluster: Path) -> None:
+    change_owner(cluster, NOBODY.pw_uid, SERVER)
+    assert owners(cluster) == {SERVER}
 
 
 def link(path: Path, outside: Path) -> None:
@@ -153,26 +133,35 @@ def fifo(path: Path, outside: Path) -> None:
 
 
 @pytest.mark.parametrize(("plant", "expected"), [(link, "a link"), (hard_link, "a hard link"), (fifo, "a pipe")])
-def test_only_regular_files_are_migrated(
-    former: Home, tmp_path: Path, plant: Callable[[Path, Path], None], expected: str
+def test_only_regular_files_are_given_to_the_server(
+    cluster: Path, tmp_path: Path, plant: Callable[[Path, Path], None], expected: str
 ) -> None:
-    outside, planted_link = tmp_path / "outside", former.postgres / "data/base/planted"
+    outside, planted_link = tmp_path / "outside", cluster / "base/planted"
     outside.touch()
     plant(planted_link, outside)
     os.chown(planted_link, NOBODY.pw_uid, NOBODY.pw_gid, follow_symlinks=False)
     before = outside.stat()
-    with pytest.raises((StackError, OSError)) as failure, owned_stack(former, "run"):
-        pass
-    assert f"it is {expected}" in str(failure.value)
+    with pytest.raises(UnsafeFileError, match=f"it is {expected}"):
+        change_owner(cluster, NOBODY.pw_uid, SERVER)
     assert (outside.stat().st_uid, outside.stat().st_ctime_ns) == (before.st_uid, before.st_ctime_ns)
 
 
-def test_files_of_another_account_are_not_migrated(former: Home) -> None:
-    left = former.postgres / "data/left"
-    left.touch()
-    os.chown(left, 54_321, 54_321)
-    with owned_stack(former, "run"):
-        assert left.stat().st_uid == 54_321
+def test_files_of_another_account_keep_their_owner(cluster: Path) -> None:
+    other_file = cluster / "base/other"
+    other_file.touch()
+    os.chown(other_file, 54_321, 54_321)
+    change_owner(cluster, NOBODY.pw_uid, SERVER)
+    assert other_file.stat().st_uid == 54_321
+
+
+def test_a_cluster_of_another_account_is_refused(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    home.prepare()
+    data = home.postgres_folder / "data"
+    data.mkdir()
+    os.chown(data, 54_321, 54_321)
+    with pytest.raises(StackError, match="belongs to another user"), owned_stack(home, "run"):
+        pass
 
 
 # ---- other machines ------------------------------------------------------------------------------------------------
@@ -196,7 +185,6 @@ def test_a_container_with_few_accounts_has_one_too(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(server_account, "PROC_SELF", tmp_path)
     accounts = server_accounts()
     assert accounts.server == (65_533, 65_533)
-    assert accounts.other_owners == {*accounts.other_owners, NOBODY.pw_uid, 0x71000000}
     (tmp_path / "gid_map").write_text("0 100000 100\n")
     with pytest.raises(StackError, match="there is no account 1895825408 or 65533: run noetl as another user"):
         server_accounts()

@@ -41,7 +41,7 @@ from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 home = Home(Path(sys.argv[1]))
 with owned_stack(home, "run") as (_, addresses):
-    addresses.write(home.stack)
+    addresses.write(home.addresses_file)
     print("ready", flush=True)
     time.sleep(600)
 """
@@ -64,11 +64,11 @@ def owner(home: Home) -> Iterator[subprocess.Popen[str]]:
 
 
 def server_pids(home: Home) -> list[int]:
-    return [pid for pid, *_ in json.loads(home.servers.read_text())]
+    return [pid for pid, *_ in json.loads(home.processes_file.read_text())]
 
 
 def listening(home: Home) -> bool:
-    return home.servers.exists() and any(alive(pid) for pid in server_pids(home))
+    return home.processes_file.exists() and any(alive(pid) for pid in server_pids(home))
 
 
 async def test_data_is_kept_and_no_process_is(home: Home) -> None:
@@ -83,7 +83,7 @@ async def test_data_is_kept_and_no_process_is(home: Home) -> None:
         connection = await asyncpg.connect(addresses.postgres)
         assert await connection.fetchval("SELECT seven FROM kept") == 7
         await connection.close()
-    assert not home.servers.exists()
+    assert not home.processes_file.exists()
 
 
 async def test_postgres_wants_its_password(home: Home) -> None:
@@ -115,7 +115,7 @@ def test_a_second_owner_is_refused(home: Home, owner: subprocess.Popen[str]) -> 
 def test_a_second_run_joins_and_leaves_the_stack_up(home: Home, owner: subprocess.Popen[str]) -> None:
     with use_stack(home, report_wait=lambda: None) as addresses:
         assert not addresses.is_owned
-        assert addresses.addresses.pid == owner.pid
+        assert addresses.addresses.owner_pid == owner.pid
         assert home.is_in_use()
     assert listening(home)
 
@@ -142,7 +142,7 @@ def test_a_port_that_is_taken_is_not_chosen() -> None:
 def test_a_stale_postmaster_file_does_not_stop_a_start(home: Home) -> None:
     with owned_stack(home, "run"):
         pass
-    data = home.postgres / "data"
+    data = home.postgres_folder / "data"
     (data / "postmaster.pid").write_text(f"{os.getpid()}\n{data}\n1\n5432\n\n127.0.0.1\n1 1\nready\n")
     with owned_stack(home, "run") as (_, addresses):
         assert addresses.postgres_port
@@ -151,7 +151,7 @@ def test_a_stale_postmaster_file_does_not_stop_a_start(home: Home) -> None:
 def test_a_first_start_that_was_interrupted_starts_over(home: Home) -> None:
     with owned_stack(home, "run"):
         pass
-    data = home.postgres / "data"
+    data = home.postgres_folder / "data"
     data.rename(data.with_name("data.new"))
     with owned_stack(home, "run") as (_, addresses):
         assert addresses.postgres_port
@@ -166,7 +166,7 @@ async def test_closed_runs_are_kept_for_thirty_days(home: Home) -> None:
 
 
 def test_another_server_on_the_port_is_not_taken_for_ours(home: Home, owner: subprocess.Popen[str]) -> None:
-    stack_addresses = Addresses.read(home.stack)
+    stack_addresses = Addresses.read(home.addresses_file)
     assert stack_addresses is not None
     port = int(stack_addresses.temporal.rpartition(":")[2])
     temporal = server_pids(home)[0]
@@ -174,7 +174,7 @@ def test_another_server_on_the_port_is_not_taken_for_ours(home: Home, owner: sub
     assert not listens(owner.pid, port)
     other = Home(home.root.parent / "other")
     other.prepare()
-    sockets = Path(stack_addresses.sockets)
+    sockets = Path(stack_addresses.socket_folder)
     assert accepts_login(home, sockets, stack_addresses.postgres_port)
     assert not accepts_login(other, sockets, stack_addresses.postgres_port)
 
@@ -233,7 +233,7 @@ def test_a_stack_that_stays_has_its_ports_again(home: Home, monkeypatch: pytest.
 
 def test_a_cluster_of_another_postgres_version_is_reported(home: Home) -> None:
     home.prepare()
-    data = home.postgres / "data"
+    data = home.postgres_folder / "data"
     data.mkdir(parents=True)
     (data / "PG_VERSION").write_text("17\n")
     postgres_location.locate_postgres().give_to_server(data)
@@ -250,7 +250,7 @@ def test_a_cluster_of_another_postgres_version_is_reported(home: Home) -> None:
 
 def test_a_server_that_never_starts_is_reported_after_three_attempts(home: Home) -> None:
     home.prepare()
-    home.database.write_text("this is no database")
+    home.temporal_database.write_text("this is no database")
     warnings: list[str] = []
     with home.owner_lock("run"):
         stack = Stack(home, warnings.append)
@@ -307,7 +307,9 @@ def test_a_joining_run_does_not_wait_for_a_stack_that_stops(home: Home) -> None:
         assert not home.is_in_use()
         with socket.create_server(("127.0.0.1", 0)) as listener:
             place = f"127.0.0.1:{listener.getsockname()[1]}"
-            Addresses(os.getpid(), "run", place, os.getpid(), "b", (), "c", 1, "d", "e", "f", "g").write(home.stack)
+            Addresses(os.getpid(), "run", place, os.getpid(), "b", (), "c", 1, "d", "e", "f", "g").write(
+                home.addresses_file
+            )
             assert waiting.result(20).temporal == place
         assert wait_until(lambda: not home.is_in_use())
 

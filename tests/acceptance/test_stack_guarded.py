@@ -248,7 +248,7 @@ async def test_settings_in_a_foreign_cluster_are_not_applied(home: Home) -> None
             GRANT pg_execute_server_program TO playbooks;
         """)
         await connection.close()
-    data = home.postgres / "data"
+    data = home.postgres_folder / "data"
     hostile = "archive_mode = on\narchive_command = 'touch ran'\nlogging_collector = on\nevent_triggers = on\n"
     hostile += "restore_command = 'touch ran'\nshared_preload_libraries = 'nowhere'\narchive_timeout = 1\n"
     for name in ("postgresql.conf", "postgresql.auto.conf"):
@@ -276,14 +276,14 @@ def test_links_in_the_folder_of_postgres_are_not_followed(home: Home, tmp_path: 
     kept_file = tmp_path / "kept"
     kept_file.write_text("mine")
     home.prepare()
-    home.postgres.mkdir(exist_ok=True)
+    home.postgres_folder.mkdir(exist_ok=True)
     for name in ("password.new", "password.new.new"):
-        (home.postgres / name).symlink_to(kept_file)
+        (home.postgres_folder / name).symlink_to(kept_file)
     with owned_stack(home, "run"):
         pass
     for name in LINKS:
-        (home.postgres / "data" / name).unlink(missing_ok=True)
-        (home.postgres / "data" / name).symlink_to(kept_file)
+        (home.postgres_folder / "data" / name).unlink(missing_ok=True)
+        (home.postgres_folder / "data" / name).symlink_to(kept_file)
     with owned_stack(home, "run"):
         pass
     assert (kept_file.read_text(), kept_file.stat().st_uid) == ("mine", os.geteuid())
@@ -294,8 +294,8 @@ def test_a_folder_of_postgres_that_is_a_link_is_refused(home: Home, name: str, t
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     home.prepare()
-    home.postgres.mkdir(exist_ok=True)
-    (home.postgres / name).symlink_to(elsewhere)
+    home.postgres_folder.mkdir(exist_ok=True)
+    (home.postgres_folder / name).symlink_to(elsewhere)
     with pytest.raises(StackError, match="is not a folder"), owned_stack(home, "run"):
         pass
     assert elsewhere.exists()
@@ -304,7 +304,7 @@ def test_a_folder_of_postgres_that_is_a_link_is_refused(home: Home, name: str, t
 
 @ROOT
 def test_no_other_account_reaches_the_socket(servers: Addresses) -> None:
-    command = ["ls", f"{servers.sockets}/.s.PGSQL.{servers.postgres_port}"]
+    command = ["ls", f"{servers.socket_folder}/.s.PGSQL.{servers.postgres_port}"]
     assert subprocess.run(command, check=False).returncode == 0
     other = subprocess.run(command, check=False, user=23456, group=23456, extra_groups=[], capture_output=True)
     assert b"Permission denied" in other.stderr
@@ -325,7 +325,7 @@ def left(home: Home) -> Iterator[Path]:
     """The socket's folder of an owner that was killed."""
     home.prepare()
     with owned_stack(home, "run") as (_, addresses):
-        folder = Path(addresses.sockets)
+        folder = Path(addresses.socket_folder)
         note = (home.root / "socket.txt").read_text()
     folder.mkdir(mode=0o700)
     (folder / ".s.PGSQL.1").touch()
@@ -336,7 +336,7 @@ def left(home: Home) -> Iterator[Path]:
 
 def test_a_folder_of_a_socket_does_not_stay(home: Home, left: Path) -> None:
     with owned_stack(home, "run") as (_, addresses):
-        assert addresses.sockets != str(left)
-        assert Path(addresses.sockets).stat().st_mode & 0o777 == 0o700
+        assert addresses.socket_folder != str(left)
+        assert Path(addresses.socket_folder).stat().st_mode & 0o777 == 0o700
         assert not left.exists()
-    assert not Path(addresses.sockets).exists()
+    assert not Path(addresses.socket_folder).exists()

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_temporal.stack.files import make_folder, write_atomically
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.stack_folders import folder_of
+from noetl_temporal.stack.stack_folders import stack_folder
 from tests.acceptance.site import Site
 
 
@@ -28,7 +28,7 @@ def project(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Home:
     home = Home()
     with home.owner_lock("run"):
         pass
-    write_atomically(home.database, "x" * 2_000_000)
+    write_atomically(home.temporal_database, "x" * 2_000_000)
     return home
 
 
@@ -73,7 +73,7 @@ def test_a_stack_that_is_owned_is_kept(bare: Site, monkeypatch: pytest.MonkeyPat
         done = bare.noetl("dev", "rm", "--all")
     assert done.returncode == 1
     assert f"not removed: process {os.getpid()} (`noetl dev up`) owns the stack in {up.root}" in done.stderr
-    assert (up.database.exists(), other.root.exists()) == (True, False)
+    assert (up.temporal_database.exists(), other.root.exists()) == (True, False)
 
 
 def test_links_are_not_followed_out_of_a_stack(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,8 +81,8 @@ def test_links_are_not_followed_out_of_a_stack(bare: Site, monkeypatch: pytest.M
     precious = bare.folder / "precious"
     precious.mkdir()
     (precious / "file").write_text("kept")
-    (home.postgres / "data").mkdir(parents=True)
-    (home.postgres / "data/pg_wal").symlink_to(precious)
+    (home.postgres_folder / "data").mkdir(parents=True)
+    (home.postgres_folder / "data/pg_wal").symlink_to(precious)
     assert bare.noetl("dev", "rm", "one").returncode == 0
     assert (precious / "file").read_text() == "kept"
 
@@ -93,8 +93,8 @@ def test_a_folder_that_is_a_link_is_neither_read_nor_removed(
     theirs = bare.folder / "theirs"
     make_folder(theirs)
     write_atomically(theirs / "project.json", json.dumps("/projects/theirs"))
-    make_folder(folder_of(Path("/projects/theirs")).parent)
-    folder_of(Path("/projects/theirs")).symlink_to(theirs)
+    make_folder(stack_folder(Path("/projects/theirs")).parent)
+    stack_folder(Path("/projects/theirs")).symlink_to(theirs)
     (listed_stacks,) = json.loads(bare.noetl("dev", "list", "--json").stdout)
     assert (listed_stacks["project"], listed_stacks["state"]) == (None, "refused: it is a link")
     done = bare.noetl("dev", "rm", "/projects/theirs")
@@ -112,7 +112,7 @@ def test_a_stack_of_another_user_is_neither_read_nor_removed(bare: Site, monkeyp
     done = bare.noetl("dev", "rm", "--all")
     assert done.returncode == 1
     assert "it belongs to another user" in done.stderr
-    assert home.database.exists()
+    assert home.temporal_database.exists()
 
 
 def test_a_folder_that_noetl_home_names_is_not_removed(bare: Site, monkeypatch: pytest.MonkeyPatch) -> None:

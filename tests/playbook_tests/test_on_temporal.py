@@ -18,8 +18,8 @@ from noetl_temporal.cli.commands import cli
 from noetl_temporal.playbook_tests.temporal_trial import memory_only_reason, run_on_temporal
 from noetl_temporal.playbook_tests.trial import TrialResult, run_test
 from noetl_temporal.stack.home import Home
-from noetl_temporal.stack.owner import clock_server
-from noetl_temporal.stack.program import program
+from noetl_temporal.stack.owner import time_skipping_server
+from noetl_temporal.stack.program import noetl_command
 
 from .test_requests import HELD, PAID, REVIEW, STEPS, TIMED
 from .test_trial import CURSOR, FETCH, LOOP, PAGES
@@ -231,7 +231,7 @@ CASES = {
 @pytest.fixture(scope="module")
 def clocks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server whose clocks move on."""
-    with clock_server(Home(tmp_path_factory.mktemp("clocks"))) as address:
+    with time_skipping_server(Home(tmp_path_factory.mktemp("clocks"))) as address:
         yield address
 
 
@@ -280,7 +280,9 @@ def test_noetl_test_runs_on_temporal(tmp_path: Path) -> None:
     )
     (tmp_path / "q.yaml").write_text(HEAD + "workflow: [{step: start, tool: {kind: playbook, path: tests/p}}]\n")
     (tmp_path / "q.test.yaml").write_text(file_of("stubs: [{step: start, result: 3}]\nexpect: {result: 3}"))
-    done = subprocess.run(program("test", "--temporal"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        noetl_command("test", "--temporal"), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stderr) == (1, "")
     assert "skipped  q.test.yaml: 1 test: it calls playbooks, which stubs replace in memory only\n" in done.stdout
     assert "FAILED  p.test.yaml: test" in done.stdout
