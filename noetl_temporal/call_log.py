@@ -69,8 +69,8 @@ class CallLog:
         return self.earlier.used + 1
 
     @property
-    def n(self) -> int:
-        """The number of this attempt in the ledger: one more than the successful ones."""
+    def repetition(self) -> int:
+        """The repetition of the call (tool.Request): one more than the successful attempts before this one."""
         return self.earlier.ok + 1
 
     @property

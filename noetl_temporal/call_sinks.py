@@ -98,7 +98,9 @@ class CallSinks:
 
         async def find() -> str | None:
             location: dict[str, Json] = await self._credentials.with_secrets(config)
-            return await self._performer.find(sink.kind, location, sink.auth, call.key, self._log.n, self._context)
+            return await self._performer.find_outcome(
+                sink.kind, location, sink.auth, call.key, self._log.repetition, self._context
+            )
 
         text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
@@ -130,8 +132,8 @@ class CallSinks:
                 return SinkResults(failure, tuple(records))
             if stored_rows is None:
                 continue
-            if stored_rows.rival is not None:
-                return await self.perform(self._adopt(stored_rows.rival), scope, is_in_ledger=True)
+            if stored_rows.existing_outcome is not None:
+                return await self.perform(self._adopt(stored_rows.existing_outcome), scope, is_in_ledger=True)
             is_in_ledger = is_in_ledger or stored_rows.is_in_ledger
             records.append(_success_record(sink, start, self._log.now(), stored_rows))
         return SinkResults(outcome, tuple(records))
@@ -143,7 +145,7 @@ class CallSinks:
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
             return None
-        entry = Entry(sink.key, self._log.n, self._call.key, entry_json, sink.once)
+        entry = Entry(sink.key, self._log.repetition, self._call.key, entry_json, sink.once)
         content = _default_content(self._call, outcome)
         config = await self._credentials.with_secrets(render_sink(sink.config, names, content), sink.kind)
         async with _sink_slot(sink.kind):

@@ -270,7 +270,7 @@ class Attempt:
             return None
 
         async def find() -> OnceResult | None:
-            return await tool.find(await self._request(), self._context, self._ledger_slot())
+            return await tool.find_outcome(await self._request(), self._context, self._ledger_slot())
 
         outcome, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
@@ -283,7 +283,7 @@ class Attempt:
         return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
     def _ledger_slot(self) -> LedgerSlot:
-        return LedgerSlot(self.call.key, self.log.n, self._ledger_json)
+        return LedgerSlot(self.call.key, self.log.repetition, self._ledger_json)
 
     def _ledger_json(self, outcome: Outcome) -> str:
         return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used_attempts)
@@ -310,7 +310,7 @@ class Attempt:
             connect_timeout=call.connect_timeout,
             read_timeout=call.read_timeout,
             key=call.key,
-            n=self.log.n,
+            repetition=self.log.repetition,
             idempotency_header=call.idempotency_key,
             execution_id=str(call.execution_id),
         )

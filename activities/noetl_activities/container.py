@@ -20,7 +20,7 @@ from pathlib import Path
 from noetl_activities.captured_output import CapturedStream, truncation_warning
 from noetl_activities.container_call import ContainerCall, container_call
 from noetl_activities.errors import ConfigError, RefusedError
-from noetl_activities.http_request import key_digest
+from noetl_activities.http_request import idempotency_key
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import OutputStream, Request, ToolContext
 from noetl_activities.tool_spec import built_in
@@ -68,7 +68,7 @@ class ContainerTool:
         engine = _engine()
         if request.auth is not None:
             raise ConfigError("a container task takes no auth: pass what it needs with env, from the keychain")
-        call, name = container_call(request), f"noetl-{key_digest(request.key, request.n)}"
+        call, name = container_call(request), f"noetl-{idempotency_key(request.key, request.repetition)}"
         if context.attempt > 1:
             await _remove_container(engine, name)  # left by a worker that was lost
         stdout, stderr = CapturedStream(), CapturedStream()

@@ -40,14 +40,14 @@ class DuckdbTool:
         del context
         return await self._run(request, slot)
 
-    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         del context
         file = await asyncio.to_thread(database_file, request.config, request.execution_id)
         if not await asyncio.to_thread(has_file, file):
             return None
         async with duckdb_process(file) as process:
-            reply = await process.ask(lambda number: Find(number, slot.key, slot.n))
+            reply = await process.ask(lambda number: Find(number, slot.key, slot.repetition))
         if isinstance(reply, Failed):
             return OnceResult(failure_outcome(reply, file))
         return None if reply.text is None else result_from_ledger(reply.text)
@@ -56,9 +56,9 @@ class DuckdbTool:
         statements = statements_of(request.config, "duckdb")
         params = single_statement_params(request.config.get("params"), statements)
         file = await asyncio.to_thread(database_file, request.config, request.execution_id)
-        key, n, text = slot or (None, 0, None)
+        key, repetition, encode_outcome = slot or (None, 0, None)
         async with duckdb_process(file) as process:
-            reply = await process.ask(lambda number: Call(number, statements, params, key, n), text)
+            reply = await process.ask(lambda number: Call(number, statements, params, key, repetition), encode_outcome)
         if isinstance(reply, Failed):
             return OnceResult(failure_outcome(reply, file))
         return cast("OnceResult", reply.call_result)

@@ -118,7 +118,7 @@ class CallServer:
         self, message: Call | Find | Store, connection: duckdb.DuckDBPyConnection, running_call: RunningCall
     ) -> Reply:
         if isinstance(message, Find):
-            return Done(message.number, text=ledger.find(connection, message.key, message.n))
+            return Done(message.number, text=ledger.find_outcome(connection, message.key, message.repetition))
         if isinstance(message, Call):
             return Done(message.number, call_result=self._run_call(message, connection, running_call))
         with running_call.hold_lock(LEDGER):
@@ -135,7 +135,7 @@ class CallServer:
 
         if call.key is None or not stores_outcome(connection, call.statements):
             return OnceResult(run())
-        return run_once(connection, run, LedgerSlot(call.key, call.n, encode_outcome), running_call)
+        return run_once(connection, run, LedgerSlot(call.key, call.repetition, encode_outcome), running_call)
 
     def _send(self, reply: Reply) -> None:
         frame = encode_frame(reply)

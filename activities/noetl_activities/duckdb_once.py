@@ -1,4 +1,4 @@
-"""A call of the duckdb tool that commits its outcome together with its writes (semantics.md 26a).
+"""Commits the outcome of a call of the duckdb tool together with its writes (semantics.md 26a).
 
 DuckDB does not report whether a transaction has written, so this depends on the kinds of the statements: a call that
 only reads needs no ledger, and a call that attaches another file or manages its own transaction runs without one.
@@ -49,15 +49,15 @@ def statement_kinds(connection: duckdb.DuckDBPyConnection, statements: Sequence[
 def run_once(
     connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot, running_call: RunningCall
 ) -> OnceResult:
-    """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise.
+    """Run the statements in one transaction, unless the ledger has their outcome. Raises the errors of ``run``.
 
-    Only one process has the file open, so concurrent attempts are in it. They run one after the other: DuckDB would
-    reject the second at the unique key of the ledger, although the first may still fail.
+    Only one process has the file open, so concurrent attempts run in it, one after the other: DuckDB would reject the
+    second one at the unique key of the ledger, although the first may still fail.
     """
-    with running_call.hold_lock((slot.key, slot.n)):
+    with running_call.hold_lock((slot.key, slot.repetition)):
         with running_call.hold_lock(LEDGER):
-            ledger.ensure(connection)
-        text = ledger.find(connection, slot.key, slot.n)
+            ledger.create_if_missing(connection)
+        text = ledger.find_outcome(connection, slot.key, slot.repetition)
         if text is not None:
             return result_from_ledger(text)
         try:
@@ -74,7 +74,7 @@ def _run_in_transaction(
     connection.begin()
     try:
         outcome = run()
-        ledger.store(connection, slot.key, slot.n, slot.text(outcome))
+        ledger.store_outcome(connection, slot.key, slot.repetition, slot.encode_outcome(outcome))
         if is_time_to_prune():
             ledger.prune(connection)
         connection.commit()

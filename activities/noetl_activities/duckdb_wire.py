@@ -58,13 +58,13 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """Run ``statements``. With a ``key``, store the outcome under ``key`` and ``n`` (once.LedgerSlot)."""
+    """Run ``statements``. With a ``key``, store the outcome under ``key`` and ``repetition`` (once.LedgerSlot)."""
 
     number: int
     statements: list[str]
     params: list[Any]
     key: str | None
-    n: int
+    repetition: int
 
 
 class Find(msgspec.Struct, frozen=True, tag=True):
@@ -72,7 +72,7 @@ class Find(msgspec.Struct, frozen=True, tag=True):
 
     number: int
     key: str
-    n: int
+    repetition: int
 
 
 class Store(msgspec.Struct, frozen=True, tag=True):

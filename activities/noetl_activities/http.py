@@ -12,7 +12,7 @@ from noetl_activities.errors import ConfigError
 from noetl_activities.guarded_client import failure_kind, guarded_client
 from noetl_activities.http_data import parse_body
 from noetl_activities.http_exchange import MAX_ERROR_BYTES, MAX_ERROR_CHARS, HttpResponse, exchange
-from noetl_activities.http_request import build_request, key_headers, request_summary
+from noetl_activities.http_request import build_request, idempotency_headers, request_summary
 from noetl_activities.masked_url import masked_url
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after
@@ -58,7 +58,7 @@ async def _exchange(request: Request, credential: Credential) -> HttpResponse:
     config = request.config
     timeout = httpx.Timeout(None, connect=request.connect_timeout, read=request.read_timeout)
     async with guarded_client(timeout, verify=_read_flag(config, "verify_ssl", "verify", True)) as client:
-        http_request = build_request(client, config, credential, key_headers(request))
+        http_request = build_request(client, config, credential, idempotency_headers(request))
         return await exchange(
             client, http_request, follow_redirects=_read_flag(config, "follow_redirects", "allow_redirects", False)
         )

@@ -13,7 +13,7 @@ import httpx
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.tool import Credential, Json, Request
 
-__all__ = ["build_request", "credential_headers", "key_digest", "key_headers", "request_summary"]
+__all__ = ["build_request", "credential_headers", "idempotency_headers", "idempotency_key", "request_summary"]
 
 _QUERY_METHODS = frozenset({"GET", "DELETE", "HEAD", "OPTIONS"})
 _BODY_FIELDS = ("payload", "body", "json", "form")
@@ -31,16 +31,16 @@ def _method(config: dict[str, Json]) -> str:
     return str(config.get("method") or "GET").upper()
 
 
-def key_headers(request: Request) -> dict[str, str]:
-    """Return the idempotency header, the same for all attempts of a call; empty unless the task names a header."""
-    return (
-        {} if request.idempotency_header is None else {request.idempotency_header: key_digest(request.key, request.n)}
-    )
+def idempotency_headers(request: Request) -> dict[str, str]:
+    """Return the header with the idempotency key, the same for all attempts of a call; empty if the task names none."""
+    if request.idempotency_header is None:
+        return {}
+    return {request.idempotency_header: idempotency_key(request.key, request.repetition)}
 
 
-def key_digest(key: str, n: int) -> str:
-    """Return the key that servers receive for a call: a digest, so that it is short and alphanumeric."""
-    return hashlib.sha256(f"{key}#{n}".encode()).hexdigest()[:_KEY_DIGITS]
+def idempotency_key(key: str, repetition: int) -> str:
+    """Return the idempotency key of a call for servers: a digest, so that it is short and alphanumeric."""
+    return hashlib.sha256(f"{key}#{repetition}".encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def build_request(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.http_data import parse_body
-from noetl_activities.http_request import key_digest
+from noetl_activities.http_request import idempotency_key
 from noetl_activities.tool import Json, Request
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ async def _js_publish(jetstream: JetStreamContext, request: Request) -> Json:
         _string_field(request, "subject"),
         _bytes_field(request, "payload"),
         stream=request.config.get("stream"),
-        headers={_MESSAGE_ID: key_digest(request.key, request.n)},
+        headers={_MESSAGE_ID: idempotency_key(request.key, request.repetition)},
     )
     return {"stream": ack.stream, "sequence": ack.seq, "duplicate": bool(ack.duplicate)}
 

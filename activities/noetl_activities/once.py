@@ -21,8 +21,8 @@ __all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "result_from
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
-    """A call's entry in the ledger, stored as JSON. ``used_attempts`` is the number of attempts that had reported by
-    then, including this one: failed attempts leave no other record.
+    """A call's entry in the ledger, stored as JSON. ``used_attempts`` is the number of attempts that had
+    reported, including this one: failed attempts leave no other record.
     """
 
     outcome: Json
@@ -30,15 +30,15 @@ class LedgerOutcome(msgspec.Struct, frozen=True):
 
 
 class LedgerSlot(NamedTuple):
-    """Where a call stores its outcome in the ledger: under ``key`` and ``n`` (tool.Request).
+    """Where a call stores its outcome in the ledger: under ``key`` and ``repetition`` (tool.Request).
 
-    ``text`` returns the JSON of the LedgerOutcome to store: secrets are masked, and a result that is too large becomes
-    an error.
+    ``encode_outcome`` returns the JSON of the LedgerOutcome to store: secrets are masked, and a result that is too
+    large becomes an error.
     """
 
     key: str
-    n: int
-    text: Callable[[Outcome], str]
+    repetition: int
+    encode_outcome: Callable[[Outcome], str]
 
 
 class OnceResult(NamedTuple):
@@ -62,10 +62,10 @@ class OnceTool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
-        """Make the call unless its outcome is stored; store the outcome if the call wrote something."""
+        """Make the call unless its outcome is stored. Store the outcome if the call has written something."""
         ...
 
-    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """Return the stored outcome; None if there is none. Returns an error outcome if the ledger cannot be read."""
         ...
 

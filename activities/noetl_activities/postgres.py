@@ -56,12 +56,12 @@ class PostgresTool:
         """Run the call unless the ledger of the database has its outcome. See noetl_activities.once.OnceTool."""
         return await self._run(request, context, slot)
 
-    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         auth, config, seconds = request.auth, request.config, request.connect_timeout
         try:
             async with open_connection(auth, config, context, seconds) as connection:
-                text = await postgres_ledger.find(connection, slot.key, slot.n)
+                text = await postgres_ledger.find_outcome(connection, slot.key, slot.repetition)
         except SQL_ERRORS as error:
             return OnceResult(sql_error(error))
         return None if text is None else result_from_ledger(text)

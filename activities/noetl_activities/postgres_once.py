@@ -1,4 +1,4 @@
-"""A SQL call that commits its outcome together with its writes (semantics.md 26a).
+"""Commits the outcome of a SQL call together with its writes (semantics.md 26a).
 
     ledger ──► begin ──► statements ──► wrote something? ──► entry ──► commit
       │ has the outcome: reuse it                              │ another attempt was first: roll back, reuse its outcome
@@ -36,32 +36,32 @@ class StatementsResult(NamedTuple):
     tags: Sequence[str]
 
 
-class _RivalError(Exception):
-    """Another attempt of the call committed first: ``text`` is its outcome."""
+class _AlreadyStoredError(Exception):
+    """Another attempt of the call committed first. ``outcome`` is the JSON of its outcome."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, outcome: str) -> None:
         super().__init__()
-        self.text = text
+        self.outcome = outcome
 
 
 class _LedgerError(Exception):
-    """The role may not write the entry, so the transaction failed."""
+    """The role may not write to the ledger, so the transaction failed."""
 
 
 async def run_once(
     connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot
 ) -> OnceResult:
-    """Run the statements in one transaction, unless the ledger has their outcome. Raises what they raise."""
-    access = await ledger.access(connection)
-    text = await ledger.read_outcome(connection, slot.key, slot.n) if access == "usable" else None
+    """Run the statements in one transaction, unless the ledger has their outcome. Raises the errors of ``run``."""
+    access = await ledger.check_access(connection)
+    text = await ledger.read_outcome(connection, slot.key, slot.repetition) if access == "usable" else None
     if text is not None:
         return result_from_ledger(text)
     try:
         result = await _run_and_store(connection, run, slot, access)
-    except _RivalError as rival:
-        return result_from_ledger(rival.text)
+    except _AlreadyStoredError as error:
+        return result_from_ledger(error.outcome)
     except _LedgerError:
-        await ledger.warn(connection)
+        await ledger.warn_without_ledger(connection)
         async with transaction(connection):
             return OnceResult((await run()).outcome)
     except asyncpg.PostgresError:
@@ -86,24 +86,26 @@ async def _run_and_store(
 async def _store_outcome(
     connection: Connection, result: StatementsResult, slot: LedgerSlot, access: ledger.Access
 ) -> bool:
-    """Store the outcome in the running transaction if that wrote something. Returns whether the ledger has it."""
-    must_check = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in result.tags)
-    if must_check and not await ledger.has_written(connection):
+    """Store the outcome in the running transaction, if that has written something. Returns whether it was stored."""
+    may_be_read_only = access != "usable" or all(tag.startswith(_READ_ONLY) for tag in result.tags)
+    if may_be_read_only and not await ledger.has_written(connection):
         return False
     if access == "forbidden" or (access == "missing" and not await ledger.try_create(connection)):
-        await ledger.warn(connection)
+        await ledger.warn_without_ledger(connection)
         return False
     try:
-        record_result = await ledger.record(connection, slot.key, slot.n, slot.text(result.outcome))
+        stored_outcome = await ledger.store_outcome_if_written(
+            connection, slot.key, slot.repetition, slot.encode_outcome(result.outcome)
+        )
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError) as error:
         raise _LedgerError from error
-    if record_result.rival is not None:
-        raise _RivalError(record_result.rival)
-    return record_result.is_in_ledger
+    if stored_outcome.existing_outcome is not None:
+        raise _AlreadyStoredError(stored_outcome.existing_outcome)
+    return stored_outcome.is_in_ledger
 
 
 async def _find_outcome(connection: Connection, slot: LedgerSlot) -> str | None:
     """Look up the outcome after an error: a concurrent attempt may have committed first, and caused the error."""
     with suppress(*SQL_ERRORS):
-        return await ledger.find(connection, slot.key, slot.n)
+        return await ledger.find_outcome(connection, slot.key, slot.repetition)
     return None

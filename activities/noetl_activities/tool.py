@@ -59,9 +59,9 @@ class Request(msgspec.Struct, frozen=True):
     """One call, with its templates rendered.
 
     ``timeout`` is in seconds, by default that of the tool; the caller enforces it. ``key`` identifies the call for
-    exactly-once effects: it is the same for all attempts, ``<execution>/<step run>/<iteration>/<task>/<page>``. ``n``
-    numbers the repetitions of the call from 1: it grows when a call that succeeded is made again, not with retries.
-    ``idempotency_header`` names the header that carries a digest of ``key`` and ``n``.
+    exactly-once effects: it is the same for all attempts, ``<execution>/<step run>/<iteration>/<task>/<page>``.
+    ``repetition``, from 1, rises when a call that succeeded is made again, but not with retries.
+    ``idempotency_header`` names the header that carries a digest of ``key`` and ``repetition``.
     """
 
     kind: str
@@ -72,7 +72,7 @@ class Request(msgspec.Struct, frozen=True):
     connect_timeout: float | None = None
     read_timeout: float | None = None
     key: str = ""
-    n: int = 1
+    repetition: int = 1
     idempotency_header: str | None = None
     execution_id: str = ""
 

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from noetl_activities.errors import FailedError
 from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
-from noetl_activities.sinks import find
+from noetl_activities.sinks import find_outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_activities.transfer_call import transfer_call
@@ -45,20 +45,24 @@ class TransferTool:
         """Run the call unless the ledger of the target has its outcome. See noetl_activities.once.OnceTool."""
         return await self._run(request, context, slot)
 
-    async def find(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         target = transfer_call(request.config, request.auth).target
         if target.kind not in STORES:
             return None
         try:
-            text = await find(target.kind, target.config, target.auth, slot.key, slot.n, context)
+            text = await find_outcome(target.kind, target.config, target.auth, slot.key, slot.repetition, context)
         except FailedError as error:
             return OnceResult(error.outcome)
         return None if text is None else result_from_ledger(text)
 
     async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
         call = transfer_call(request.config, request.auth)
-        if slot is not None and call.target.kind == "duckdb" and (outcome := await self.find(request, context, slot)):
+        if (
+            slot is not None
+            and call.target.kind == "duckdb"
+            and (outcome := await self.find_outcome(request, context, slot))
+        ):
             return outcome
         try:
             async with aclosing(read_batches(call.source, call.size, request, context)) as batches:

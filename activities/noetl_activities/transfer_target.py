@@ -154,12 +154,12 @@ async def _store_in_duckdb(
         chunks += 1
         context.heartbeat()
     outcome = _outcome(call, len(rows), chunks)
-    entry = Entry(f"{request.key}/rows", request.n)
+    entry = Entry(f"{request.key}/rows", request.repetition)
     if slot is not None:
-        entry = Entry(f"{slot.key}/rows", slot.n, slot.key, slot.text(outcome))
+        entry = Entry(f"{slot.key}/rows", slot.repetition, slot.key, slot.encode_outcome(outcome))
     store_result = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
-    if store_result.rival is not None:
-        return result_from_ledger(store_result.rival)
+    if store_result.existing_outcome is not None:
+        return result_from_ledger(store_result.existing_outcome)
     return OnceResult(outcome, is_in_ledger=slot is not None)
 
 
@@ -169,7 +169,7 @@ async def _store_in_duckdb(
 async def _send_batches(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> OnceResult:
     rows = chunks = 0
     async for batch in batches:
-        entry = Entry(f"{request.key}/{chunks}", request.n)
+        entry = Entry(f"{request.key}/{chunks}", request.repetition)
         await call_tool("http", call.target.config, entry, batch, call.target.auth, context)
         rows, chunks = rows + len(batch), chunks + 1
     return OnceResult(_outcome(call, rows, chunks))

@@ -127,11 +127,13 @@ class Database:
         self._entries: set[tuple[str, int]] = set()
         self._outcomes: dict[tuple[str, int], str] = {}
 
-    async def find(self, kind: str, config: dict[str, Any], auth: Any, key: str, n: int, context: Any) -> str | None:
-        """See noetl_activities.sinks.find."""
+    async def find_outcome(
+        self, kind: str, config: dict[str, Any], auth: Any, key: str, repetition: int, context: Any
+    ) -> str | None:
+        """See noetl_activities.sinks.find_outcome."""
         del kind, config, auth, context
         await self._pause()
-        return self._outcomes.get((key, n))
+        return self._outcomes.get((key, repetition))
 
     async def store(
         self, kind: str, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
@@ -144,16 +146,16 @@ class Database:
         return stored
 
     def _commit(self, config: dict[str, Any], entry: Entry) -> StoreResult:
-        outcome = self._outcomes.get((entry.call_key, entry.n))
+        outcome = self._outcomes.get((entry.call_key, entry.repetition))
         if entry.outcome is not None and outcome is not None:
-            return StoreResult(rival=outcome)
-        if (entry.key, entry.n) in self._entries:
+            return StoreResult(existing_outcome=outcome)
+        if (entry.key, entry.repetition) in self._entries:
             return StoreResult(duplicate=True, is_in_ledger=outcome is not None)
         if self._world.occurs(self._fails):
             raise SinkError(Outcome("error", error=ErrorInfo("sql_integrity", "the sink failed", retryable=False)))
         if entry.outcome is not None:
-            self._outcomes[entry.call_key, entry.n] = entry.outcome
-        self._entries.add((entry.key, entry.n))
+            self._outcomes[entry.call_key, entry.repetition] = entry.outcome
+        self._entries.add((entry.key, entry.repetition))
         self.rows.append(f"{config.get('table')} {config.get('data')}")
         return StoreResult(1, str(config.get("table")), is_in_ledger=entry.outcome is not None)
 

@@ -241,9 +241,9 @@ class _Sinks:
         self._stored.setdefault(target, []).extend(rows)
         return StoreResult(len(rows), target, is_in_ledger=True)
 
-    async def find(
-        self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext
+    async def find_outcome(
+        self, kind: str, config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
     ) -> str | None:
         """Return None, as no outcome is lost in a test."""
-        del kind, config, auth, key, n, context
+        del kind, config, auth, key, repetition, context
         return None

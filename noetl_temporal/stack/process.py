@@ -61,8 +61,9 @@ class Server(NamedTuple):
                 pipe.close()
 
     def wait_ready(self, is_ready: Callable[[], bool]) -> None:
-        """Wait until ``is_ready`` returns True. Raises CrashedError if the process ends first, StackError if not ready in
-        time.
+        """Wait until ``is_ready`` returns True.
+
+        Raises CrashedError if the process ends first, StackError after READY_SECONDS.
         """
         deadline = time.monotonic() + READY_SECONDS
         while not is_ready():

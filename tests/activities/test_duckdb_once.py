@@ -43,7 +43,7 @@ class File:
 
     async def find(self) -> OnceResult | None:
         request_ = request("duckdb", database=str(self.path))
-        return await duckdb_tool.TOOL.find(request_, Context(), _once(1, "42/k"))
+        return await duckdb_tool.TOOL.find_outcome(request_, Context(), _once(1, "42/k"))
 
 
 def _once(n: int, key: str) -> LedgerSlot:
@@ -133,5 +133,5 @@ async def test_the_compiler_reports_before_what_duckdb_reports_then(file: File, 
 async def test_a_file_that_is_missing_is_not_made_by_asking(tmp_path: Path) -> None:
     path = tmp_path / "none.duckdb"
     request_ = request("duckdb", database=str(path))
-    assert await duckdb_tool.TOOL.find(request_, Context(), _once(1, "k")) is None
+    assert await duckdb_tool.TOOL.find_outcome(request_, Context(), _once(1, "k")) is None
     assert not await asyncio.to_thread(path.exists)

@@ -154,7 +154,7 @@ async def test_any_status_but_2xx_is_an_error(web: str, code: int, kind: str, re
 async def test_a_call_sends_its_key_in_the_header_that_is_named(web: str) -> None:
     plain = msgspec.structs.replace(request("http", url=f"{web}/echo", headers={"x-call": "own"}), key="1/pay/0/a")
     named_request = msgspec.structs.replace(plain, idempotency_header="X-Call")
-    second_page = msgspec.structs.replace(named_request, n=2)
+    second_page = msgspec.structs.replace(named_request, repetition=2)
     keys = [
         (await TOOL.run(case, Context())).result["data"]["headers"]["x-call"]
         for case in (plain, named_request, named_request, second_page)

@@ -14,7 +14,7 @@ import asyncpg
 import duckdb
 import pytest
 
-from noetl_activities.sinks import Entry, StoreResult, duckdb_ledger, find, store
+from noetl_activities.sinks import Entry, StoreResult, duckdb_ledger, find_outcome, store
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import RETENTION_DAYS
 from noetl_temporal.stack.addresses import Addresses
@@ -43,7 +43,7 @@ class Place:
         return await store(self.kind, {**self.config, "data": rows}, mode, entry, None, "pg", self.context)
 
     async def find(self, n: int = 1) -> str | None:
-        return await find(self.kind, self.config, "pg", self.call, n, self.context)
+        return await find_outcome(self.kind, self.config, "pg", self.call, n, self.context)
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ async def ids(place: Place, connection: asyncpg.Connection[asyncpg.Record]) -> l
 async def test_a_call_finds_what_it_stored(place: Place) -> None:
     assert await place.find() is None
     stored_entry = await place.store({"id": 1})
-    assert (stored_entry.rows, stored_entry.is_in_ledger, stored_entry.rival) == (1, True, None)
+    assert (stored_entry.rows, stored_entry.is_in_ledger, stored_entry.existing_outcome) == (1, True, None)
     outcome = await place.find()
     assert outcome is not None
     assert json.loads(outcome) == json.loads(OUTCOME)
@@ -96,7 +96,7 @@ async def test_concurrent_attempts_have_one_outcome(
     outcomes = [json.dumps({"status": "ok", "result": n}) for n in range(6)]
     answers = await asyncio.gather(*(place.store({"id": n}, outcome=outcome) for n, outcome in enumerate(outcomes)))
     [winner] = [n for n, answer in enumerate(answers) if not answer.duplicate]
-    assert {answer.rival for answer in answers if answer.duplicate} == {outcomes[winner]}
+    assert {answer.existing_outcome for answer in answers if answer.duplicate} == {outcomes[winner]}
     assert await ids(place, connection) == [winner]
 
 
@@ -119,14 +119,15 @@ async def test_replace_empties_once_for_a_step_run(
 
 
 async def test_old_entries_are_deleted(postgres: Context, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    assert await ledger.ensure(connection)
+    assert await ledger.create_if_missing(connection)
     key = uuid.uuid4().hex
     for n, age in enumerate((RETENTION_DAYS + 1, RETENTION_DAYS - 1)):
-        sql = "insert into noetl_ledger.outcome (key, n, stored_at) values ($1, $2, now() - make_interval(days => $3))"
+        columns = "noetl_ledger.outcome (key, repetition, stored_at)"
+        sql = f"insert into {columns} values ($1, $2, now() - make_interval(days => $3))"
         await connection.execute(sql, key, n, age)
     await ledger.prune(connection)
-    left = await connection.fetch("select n from noetl_ledger.outcome where key = $1", key)
-    assert [record["n"] for record in left] == [1]
+    left = await connection.fetch("select repetition from noetl_ledger.outcome where key = $1", key)
+    assert [record["repetition"] for record in left] == [1]
 
 
 @pytest.fixture
@@ -153,11 +154,11 @@ def _as(dsn: str, name: str) -> str:
 
 async def test_old_entries_of_a_file_are_deleted(tmp_path: Path) -> None:
     with duckdb.connect(str(tmp_path / "old.duckdb")) as opened:
-        duckdb_ledger.ensure(opened)
-        sql = "insert into noetl_ledger (key, n, stored_at) values ('k', ?, now() - to_days(?))"
+        duckdb_ledger.create_if_missing(opened)
+        sql = "insert into noetl_ledger (key, repetition, stored_at) values ('k', ?, now() - to_days(?))"
         opened.executemany(sql, [[0, RETENTION_DAYS + 1], [1, RETENTION_DAYS - 1]])
         duckdb_ledger.prune(opened)
-        assert opened.execute("select n from noetl_ledger").fetchall() == [(1,)]
+        assert opened.execute("select repetition from noetl_ledger").fetchall() == [(1,)]
 
 
 async def test_a_role_that_may_not_create_it_stores_and_is_warned(
@@ -185,4 +186,4 @@ async def test_the_sql_makes_the_ledger_for_such_a_role(servers: Addresses, gues
         await owner.close()
     place = Place("postgres", {"table": "t"}, guest)
     assert (await place.store({"id": 1})).is_in_ledger
-    assert (await place.store({"id": 1})).rival is not None
+    assert (await place.store({"id": 1})).existing_outcome is not None

@@ -65,7 +65,7 @@ class Table:
         return list(await asyncio.gather(*(self.store(call, row) for call, row in enumerate(data))))
 
     async def find(self, call: object) -> str | None:
-        return await self._performer.find("postgres", {}, "pg", self.key(call), 1, self._context)
+        return await self._performer.find_outcome("postgres", {}, "pg", self.key(call), 1, self._context)
 
     async def rows(self) -> list[tuple[int, str | None]]:
         return [(row["id"], row["v"]) for row in await self.connection.fetch(f"select * from {self.name} order by id")]
@@ -232,7 +232,9 @@ async def test_stored_rows_are_not_stored_again(make: Callable[..., Awaitable[Ta
     store_all = await table.store_all([{"id": n + 100} for n in range(20)])
     assert all(isinstance(answer, StoreResult) for answer in store_all)
     rivals = [
-        answer.rival and json.loads(answer.rival)["result"] for answer in store_all if isinstance(answer, StoreResult)
+        answer.existing_outcome and json.loads(answer.existing_outcome)["result"]
+        for answer in store_all
+        if isinstance(answer, StoreResult)
     ]
     assert rivals == [*range(10), *[None] * 10]
     assert [row for row, _ in await table.rows()] == [*range(10), *range(110, 120)]
@@ -367,7 +369,7 @@ async def test_without_a_ledger_each_call_stores_by_itself(table: Table, monkeyp
     async def forbidden(_connection: Any) -> bool:
         return False
 
-    monkeypatch.setattr(ledger, "ensure", forbidden)
+    monkeypatch.setattr(ledger, "create_if_missing", forbidden)
     store_all = await table.store_all([{"id": n} for n in range(4)])
     assert [answer.warning for answer in store_all if isinstance(answer, StoreResult)] == [ledger.NO_LEDGER] * 4
     assert len(await table.rows()) == await table.transactions() == 4
@@ -378,4 +380,4 @@ async def test_an_unknown_credential_is_reported_by_each_call(postgres: Context)
     with pytest.raises(ToolError, match="no credential 'gp'"):
         await batches.store("postgres", {"table": "t"}, "insert", Entry("k"), {"id": 1}, "gp", postgres)
     with pytest.raises(ToolError, match="no credential 'gp'"):
-        await batches.find("postgres", {}, "gp", "k", 1, postgres)
+        await batches.find_outcome("postgres", {}, "gp", "k", 1, postgres)

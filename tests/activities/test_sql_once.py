@@ -21,6 +21,8 @@ from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
 
+_REPETITIONS = "select repetition from noetl_ledger.outcome order by repetition"
+
 
 class Base:
     """A table ``t`` in a database of its own, and one call. ``owner`` sees what the call did."""
@@ -35,7 +37,7 @@ class Base:
         return await postgres_tool.TOOL.run_once(request_, context or self.context, self.slot(n))
 
     async def find(self, n: int = 1) -> OnceResult | None:
-        return await postgres_tool.TOOL.find(request("postgres", "pg"), self.context, self.slot(n))
+        return await postgres_tool.TOOL.find_outcome(request("postgres", "pg"), self.context, self.slot(n))
 
     def slot(self, n: int) -> LedgerSlot:
         return LedgerSlot(self.key, n, _text)
@@ -47,7 +49,7 @@ class Base:
         return await self.owner.fetchval("select to_regclass('noetl_ledger.outcome')") is not None
 
     async def entries(self) -> list[Any]:
-        return [record["n"] for record in await self.owner.fetch("select n from noetl_ledger.outcome order by n")]
+        return [record["repetition"] for record in await self.owner.fetch(_REPETITIONS)]
 
 
 def _text(outcome: Outcome) -> str:
@@ -249,7 +251,7 @@ async def test_statements_that_take_another_role_still_run(base: Base) -> None:
 
 async def test_an_unreachable_ledger_is_a_connection_error() -> None:
     unreachable = Context(pg={"type": "postgres", "db_host": "127.0.0.1", "db_port": 1, "db_user": "u"})
-    failure = await postgres_tool.TOOL.find(request("postgres", "pg"), unreachable, LedgerSlot("k", 1, _text))
+    failure = await postgres_tool.TOOL.find_outcome(request("postgres", "pg"), unreachable, LedgerSlot("k", 1, _text))
     assert failure is not None
     assert failure.outcome.error is not None
     assert (failure.outcome.error.kind, failure.is_reused) == ("connection", False)

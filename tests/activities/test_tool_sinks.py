@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl_activities.errors import ConfigError, SinkError
-from noetl_activities.sinks import Entry, find, store
+from noetl_activities.sinks import Entry, find_outcome, store
 
 from .conftest import Context
 
@@ -84,7 +84,7 @@ async def test_http_sends_the_columns_of_a_mapping(server: Server) -> None:
 
 async def test_attempts_have_one_key_and_calls_have_their_own(server: Server) -> None:
     for n in (1, 1, 2):
-        await sink("http", {"url": server.url}, {}, n=n)
+        await sink("http", {"url": server.url}, {}, repetition=n)
     first, second_key, other = (request_.headers["idempotency-key"] for request_ in server.requests)
     assert first == second_key != other
 
@@ -120,4 +120,4 @@ async def test_python_sees_the_data_and_its_names(config: dict[str, Any], result
 
 
 async def test_a_kind_without_a_transaction_has_no_outcome_to_find(tmp_path: Path) -> None:
-    assert await find("http", {}, None, "key", 1, Context()) is None
+    assert await find_outcome("http", {}, None, "key", 1, Context()) is None

@@ -168,10 +168,10 @@ async def test_a_repeated_transfer_finds_its_rows(postgres: Context, tables: Tab
     assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
-    outcome = await TOOL.find(request_, postgres, key)
+    outcome = await TOOL.find_outcome(request_, postgres, key)
     assert outcome is not None
     assert outcome.outcome == first.outcome
-    assert await TOOL.find(request_, postgres, slot("42/other")) is None
+    assert await TOOL.find_outcome(request_, postgres, slot("42/other")) is None
 
 
 async def test_bytes_are_refused_with_a_remedy(postgres: Context, tables: Tables) -> None:

@@ -194,7 +194,7 @@ class SlowSink:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.has_begun, self.go_on = asyncio.Event(), asyncio.Event()
         monkeypatch.setattr("noetl_activities.sinks.store", self._store)
-        monkeypatch.setattr("noetl_activities.sinks.find", self._find)
+        monkeypatch.setattr("noetl_activities.sinks.find_outcome", self._find)
 
     async def _find(self, *_: Any) -> None:
         return None

@@ -38,7 +38,7 @@ class JsonLines:
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         fields = read_fields(Fields, request)
-        lines = await asyncio.to_thread(add, fields, f"{request.key}/{request.n}")
+        lines = await asyncio.to_thread(add, fields, f"{request.key}/{request.repetition}")
         return Outcome("ok", Result(lines=lines).model_dump())
 
 

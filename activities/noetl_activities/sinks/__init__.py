@@ -1,8 +1,8 @@
-"""Sinks: store the result of a tool in the tool's own activity (semantics.md 26).
+"""Sinks: store the result of a tool in the same activity (semantics.md 26).
 
-``store`` writes. ``find`` looks up the outcome of a call in the ledger, which is in the same database as the rows. The
-kinds in ``KINDS`` have transactions, so a ledger entry is committed together with the rows; other kinds call a tool
-(tool_call.py).
+``store`` writes. ``find_outcome`` looks up the outcome of a call in the ledger, which is in the same database as the
+rows. The kinds in ``KINDS`` have transactions, so a ledger entry is committed together with the rows; other kinds call
+a tool (tool_call.py).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler.language.sinks import CALLS, STORES
 
-__all__ = ["DATABASE_FIELDS", "KINDS", "Entry", "SinkKind", "Sinks", "StoreResult", "find", "store"]
+__all__ = ["DATABASE_FIELDS", "KINDS", "Entry", "SinkKind", "Sinks", "StoreResult", "find_outcome", "store"]
 
 KINDS = tuple(sorted(STORES))
 
@@ -46,10 +46,10 @@ class Sinks(Protocol):
         """See ``store`` of this module."""
         ...
 
-    async def find(
-        self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext
+    async def find_outcome(
+        self, kind: str, config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
     ) -> str | None:
-        """See ``find`` of this module."""
+        """See ``find_outcome`` of this module."""
         ...
 
 
@@ -70,13 +70,16 @@ async def store(
     return await kinds[kind](config, mode, entry, result, auth, context)
 
 
-async def find(kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
-    """Return the JSON of the outcome that a call has stored under ``key`` and ``n``; None if there is none. ``config``
-    only needs the fields in DATABASE_FIELDS. Raises ToolError, SinkError.
+async def find_outcome(
+    kind: str, config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
+) -> str | None:
+    """Return the JSON of the outcome that a call has stored under ``key`` and ``repetition``; None if there is none.
+
+    ``config`` needs only the fields in DATABASE_FIELDS. Raises ToolError, SinkError.
     """
     from noetl_activities.sinks.duckdb import find_duckdb
     from noetl_activities.sinks.postgres import find_postgres
 
     if kind == "postgres":
-        return await find_postgres(config, auth, key, n, context)
-    return await find_duckdb(config, key, n) if kind == "duckdb" else None
+        return await find_postgres(config, auth, key, repetition, context)
+    return await find_duckdb(config, key, repetition) if kind == "duckdb" else None

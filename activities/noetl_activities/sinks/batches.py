@@ -29,20 +29,20 @@ class SinkBatches:
     def __init__(self) -> None:
         self._batchers: dict[Hashable, Batcher[Any, Any]] = {}
 
-    async def find(
-        self, kind: str, config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext
+    async def find_outcome(
+        self, kind: str, config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
     ) -> str | None:
-        """See ``sinks.find``."""
+        """See ``sinks.find_outcome``."""
         if kind == "postgres":
             from noetl_activities.postgres_connect import login_arguments
             from noetl_activities.sinks.postgres_batch import LedgerKey, find_batch
 
             lookup = await self._submit(
-                find_batch, await login_arguments(auth, config, context), "", LedgerKey(key, n), 0
+                find_batch, await login_arguments(auth, config, context), "", LedgerKey(key, repetition), 0
             )
             if lookup is not None:
                 return lookup.outcome
-        return await sinks.find(kind, config, auth, key, n, context)
+        return await sinks.find_outcome(kind, config, auth, key, repetition, context)
 
     async def store(
         self,

@@ -68,13 +68,13 @@ def _positional_params(params: Json, texts: list[str]) -> list[Json]:
     return [] if isinstance(params, dict) else single_statement_params(params, texts)
 
 
-async def find_duckdb(config: dict[str, Json], key: str, n: int) -> str | None:
+async def find_duckdb(config: dict[str, Json], key: str, repetition: int) -> str | None:
     """Return the outcome of a call in the ledger of this sink; None if there is none."""
     file = await _sink_database(config, key)
     if not await asyncio.to_thread(has_file, file):
         return None
     async with duckdb_process(file) as process:
-        reply = await process.ask(lambda number: Find(number, key, n))
+        reply = await process.ask(lambda number: Find(number, key, repetition))
     return _successful_reply(reply, file).text
 
 

@@ -29,7 +29,7 @@ def store(connection: duckdb.DuckDBPyConnection, sink: Store, running_call: Runn
     """
     if sink.statements:
         _check_transactional(connection, list(dict.fromkeys(sink.statements)))
-    ledger.ensure(connection)
+    ledger.create_if_missing(connection)
     connection.begin()
     try:
         store_result = _store_once(connection, sink, running_call)
@@ -51,16 +51,16 @@ def _store_once(connection: duckdb.DuckDBPyConnection, sink: Store, running_call
     entry, mode = sink.entry, sink.mode
     name = sink.table.replace('"', "") or None
     if entry.outcome is not None:
-        rival = ledger.store(connection, entry.call_key, entry.n, entry.outcome)
-        if rival is not None:
-            return StoreResult(table=name, duplicate=True, is_in_ledger=True, rival=rival)
-    if not ledger.claim(connection, entry.key, entry.n):
+        existing_outcome = ledger.store_outcome(connection, entry.call_key, entry.repetition, entry.outcome)
+        if existing_outcome is not None:
+            return StoreResult(table=name, duplicate=True, is_in_ledger=True, existing_outcome=existing_outcome)
+    if not ledger.add_entry(connection, entry.key, entry.repetition):
         return StoreResult(table=name, duplicate=True, is_in_ledger=True)
     if sink.statements:
         for text, values in zip(sink.statements, sink.values, strict=True):
             run_statements(connection, [text], [_to_parameter(value) for value in values], running_call)
         return StoreResult(is_in_ledger=True)
-    if mode == "replace" and entry.replace_key and not ledger.claim(connection, entry.replace_key, 0):
+    if mode == "replace" and entry.replace_key and not ledger.add_entry(connection, entry.replace_key, 0):
         mode = "append"
     if sink.rows:
         _write_rows(connection, sink.table, sink.rows, mode, sink.keys)

@@ -2,8 +2,8 @@
 
 A sink with transactions commits its entry together with its rows; the first sink of a call also stores the outcome of
 the call. An attempt that finds the outcome does not repeat the call; a sink that finds its entry writes nothing.
-Entries of a call differ in ``n``, which is one more than its successful attempts: a call that is repeated after a
-success stores new rows, and a call that is repeated after a failure stores only the missing ones.
+A call that is repeated after a success has a new ``repetition`` (tool.Request), so it stores new rows; a call that is
+repeated after a failure stores only the missing ones.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _PRUNE_CHANCE = 0.002
 class Entry(msgspec.Struct, frozen=True):
     """The ledger entries of a sink.
 
-    The entry of the sink itself has ``key`` and ``n``. If no earlier sink of the call has stored its ``outcome`` (the
-    JSON of a once.LedgerOutcome), a second entry has it, with ``call_key``. ``mode: replace`` empties the table once
-    for each ``replace_key``, which is the same for all calls of a step run.
+    ``key`` and ``repetition`` identify the entry of the sink itself. If no earlier sink of the call has stored the
+    ``outcome`` of the call (the JSON of a once.LedgerOutcome), a second entry stores it under ``call_key``. ``mode:
+    replace`` empties the table once for each ``replace_key``, which is the same for all calls of a step run.
     """
 
     key: str
-    n: int = 1
+    repetition: int = 1
     call_key: str = ""
     outcome: str | None = None
     replace_key: str = ""
@@ -41,15 +41,16 @@ class Entry(msgspec.Struct, frozen=True):
 class StoreResult(msgspec.Struct, frozen=True):
     """The result of a sink: the number of ``rows`` written to ``table``; 0 if the sink is a ``duplicate``.
 
-    ``is_in_ledger``: the outcome of the call is in the ledger. ``rival`` is the JSON of another outcome that was
-    already there: then nothing was written, and the call has that outcome. ``warning`` says why there is no ledger.
+    ``is_in_ledger``: the outcome of the call is in the ledger. ``existing_outcome`` is the JSON of the outcome that
+    another attempt stored first: then nothing was written, and the call has that outcome. ``warning`` says why there is
+    no ledger.
     """
 
     rows: int = 0
     table: str | None = None
     duplicate: bool = False
     is_in_ledger: bool = False
-    rival: str | None = None
+    existing_outcome: str | None = None
     warning: str | None = None
 
 

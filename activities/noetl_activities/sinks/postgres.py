@@ -1,7 +1,8 @@
 """The postgres sink: exactly once if the role may use the ledger (semantics.md 26, 26a).
 
 Entries and rows are committed in one transaction. A second attempt with the same key, concurrent or after a crash
-between commit and report, waits for the first at the unique key. Then it finds its entry and writes nothing.
+between commit and report, waits at the unique key until the first has ended. Then it finds the entry and writes
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ async def store_postgres(
     """Insert, append, upsert, replace or merge rows of ``table``, or run the ``statement`` of the sink."""
     try:
         async with open_connection(auth, config, context) as connection:
-            if not await ledger.ensure(connection):
+            if not await ledger.create_if_missing(connection):
                 return await _store_without_ledger(connection, config, mode, result)
             async with transaction(connection):
                 store_result = await _store(connection, config, mode, entry, result)
@@ -38,23 +39,27 @@ async def store_postgres(
         raise SinkError(sql_error(error)) from error
 
 
-async def find_postgres(config: dict[str, Json], auth: Json, key: str, n: int, context: ToolContext) -> str | None:
+async def find_postgres(
+    config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
+) -> str | None:
     """Return the outcome of a call in the ledger of this sink; None if there is no outcome or no ledger."""
     try:
         async with open_connection(auth, config, context) as connection:
-            return await ledger.find(connection, key, n)
+            return await ledger.find_outcome(connection, key, repetition)
     except SQL_ERRORS as error:
         raise SinkError(sql_error(error)) from error
 
 
 async def _store(connection: Connection, config: dict[str, Json], mode: str, entry: Entry, result: Json) -> StoreResult:
     if entry.outcome is not None:
-        rival = await ledger.store(connection, entry.call_key, entry.n, entry.outcome)
-        if rival is not None:
-            return StoreResult(table=_table_name(config), duplicate=True, is_in_ledger=True, rival=rival)
-    if not await ledger.claim(connection, entry.key, entry.n):
+        existing_outcome = await ledger.store_outcome(connection, entry.call_key, entry.repetition, entry.outcome)
+        if existing_outcome is not None:
+            return StoreResult(
+                table=_table_name(config), duplicate=True, is_in_ledger=True, existing_outcome=existing_outcome
+            )
+    if not await ledger.add_entry(connection, entry.key, entry.repetition):
         return StoreResult(table=_table_name(config), duplicate=True, is_in_ledger=True)
-    if mode == "replace" and entry.replace_key and not await ledger.claim(connection, entry.replace_key, 0):
+    if mode == "replace" and entry.replace_key and not await ledger.add_entry(connection, entry.replace_key, 0):
         mode = "append"
     rows, table = await _write_rows(connection, config, mode, result)
     return StoreResult(rows, table, is_in_ledger=True)

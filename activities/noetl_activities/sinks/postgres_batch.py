@@ -44,7 +44,7 @@ class LedgerKey(NamedTuple):
     """The key of an outcome in the ledger."""
 
     key: str
-    n: int
+    repetition: int
 
 
 class LedgerLookup(NamedTuple):
@@ -82,7 +82,7 @@ async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, Led
     """Look up the outcomes of all calls. A call that gets no response looks up its own outcome."""
     try:
         async with open_connection_with(login) as connection:
-            outcomes = await ledger.find_all(connection, [batched_request.request for batched_request in batch])
+            outcomes = await ledger.find_outcomes(connection, [batched_request.request for batched_request in batch])
     except SQL_ERRORS:
         return
     for batched_request in batch:
@@ -95,7 +95,7 @@ async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, 
         return
     try:
         async with open_connection_with(login) as connection:
-            if await ledger.ensure(connection):
+            if await ledger.create_if_missing(connection):
                 await _store(connection, batch)
                 if any(is_time_to_prune() for _ in batch):
                     await ledger.prune(connection)
@@ -141,7 +141,7 @@ async def _commit(
 
 
 async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[StoreResult]:
-    if not await ledger.claim_all(connection, [entry for call in calls for entry in _ledger_entries(call.entry)]):
+    if not await ledger.add_entries(connection, [entry for call in calls for entry in _ledger_entries(call.entry)]):
         raise _SplitBatchError  # an earlier or concurrent attempt has stored some of it
     first_call = calls[0]
     rows = [sink_rows(call.config, call.result) for call in calls]
@@ -153,7 +153,7 @@ async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[S
         ]
         return [StoreResult(count, is_in_ledger=True) for count in counts]
     mode, keys = first_call.mode, key_columns(first_call.config, first_call.mode)
-    if mode == "replace" and not await ledger.claim(connection, first_call.entry.replace_key, 0):
+    if mode == "replace" and not await ledger.add_entry(connection, first_call.entry.replace_key, 0):
         mode = "append"
     table = await Table.find(connection, table_parts(first_call.config.get("table")))
     await table.write(_sort_by_key([row for call_rows in rows for row in call_rows], keys), mode, keys)
@@ -161,8 +161,8 @@ async def _write(connection: Connection, calls: Sequence[SinkRequest]) -> list[S
 
 
 def _ledger_entries(entry: Entry) -> list[tuple[str, int, str | None]]:
-    sink_entry = (entry.key, entry.n, None)
-    return [sink_entry] if entry.outcome is None else [sink_entry, (entry.call_key, entry.n, entry.outcome)]
+    sink_entry = (entry.key, entry.repetition, None)
+    return [sink_entry] if entry.outcome is None else [sink_entry, (entry.call_key, entry.repetition, entry.outcome)]
 
 
 def _sort_by_key(rows: list[Row], keys: Sequence[str]) -> list[Row]:

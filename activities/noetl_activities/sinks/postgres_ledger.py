@@ -23,30 +23,30 @@ __all__ = [
     "DDL",
     "NO_LEDGER",
     "Access",
-    "RecordResult",
-    "access",
-    "claim",
-    "claim_all",
-    "ensure",
-    "find",
-    "find_all",
+    "StoredOutcome",
+    "add_entries",
+    "add_entry",
+    "check_access",
+    "create_if_missing",
+    "find_outcome",
+    "find_outcomes",
     "has_written",
     "prune",
     "read_outcome",
-    "record",
-    "store",
+    "store_outcome",
+    "store_outcome_if_written",
     "try_create",
-    "warn",
+    "warn_without_ledger",
 ]
 
 DDL = """\
 create schema if not exists noetl_ledger;
 create table if not exists noetl_ledger.outcome (
     key text not null,
-    n integer not null,
+    repetition integer not null,
     outcome text,
     stored_at timestamptz not null default now(),
-    primary key (key, n)
+    primary key (key, repetition)
 );
 create index if not exists ledger_stored_at on noetl_ledger.outcome (stored_at);
 """
@@ -76,21 +76,25 @@ columns needs one round trip instead of two.
 """
 
 _INSERT = """
-insert into noetl_ledger.outcome (key, n, outcome) values ($1, $2, $3) on conflict do nothing returning key
+insert into noetl_ledger.outcome (key, repetition, outcome) values ($1, $2, $3)
+on conflict do nothing returning key
 """
-_RECORD = """
-insert into noetl_ledger.outcome (key, n, outcome) select $1, $2, $3 where pg_current_xact_id_if_assigned() is not null
+_INSERT_IF_WRITTEN = """
+insert into noetl_ledger.outcome (key, repetition, outcome)
+select $1, $2, $3 where pg_current_xact_id_if_assigned() is not null
 on conflict do nothing returning key
 """
 _HAS_WRITTEN = "select where pg_current_xact_id_if_assigned() is not null"
 _INSERT_ALL = """
-insert into noetl_ledger.outcome (key, n, outcome) select * from unnest($1::text[], $2::int[], $3::text[])
+insert into noetl_ledger.outcome (key, repetition, outcome)
+select * from unnest($1::text[], $2::int[], $3::text[])
 on conflict do nothing
 """
-_OUTCOME = "select outcome from noetl_ledger.outcome where key = $1 and n = $2"
+_OUTCOME = "select outcome from noetl_ledger.outcome where key = $1 and repetition = $2"
 _OUTCOMES = """
-select key, n, outcome from noetl_ledger.outcome
-join unnest($1::text[], $2::int[]) as asked (asked_key, asked_n) on key = asked_key and n = asked_n
+select key, repetition, outcome from noetl_ledger.outcome
+join unnest($1::text[], $2::int[]) as call (call_key, call_repetition)
+    on key = call_key and repetition = call_repetition
 """
 _PRUNE = """
 delete from noetl_ledger.outcome where ctid = any(array(
@@ -99,35 +103,35 @@ delete from noetl_ledger.outcome where ctid = any(array(
 """
 
 
-class RecordResult(NamedTuple):
-    """The result of ``record``.
+class StoredOutcome(NamedTuple):
+    """The result of ``store_outcome_if_written``.
 
-    ``is_in_ledger``: the outcome is in the ledger. ``rival`` is another outcome that was already there.
+    ``is_in_ledger``: the outcome was stored. ``existing_outcome`` is the JSON of another one that was already stored.
     """
 
     is_in_ledger: bool = False
-    rival: str | None = None
+    existing_outcome: str | None = None
 
 
-async def access(connection: Connection) -> Access:
-    """Return the access of the role. Must be called outside of a transaction, which a refusal would abort."""
+async def check_access(connection: Connection) -> Access:
+    """Return whether the role may use the ledger. Call it outside of a transaction, which a refusal would abort."""
     try:
         return _ACCESS_BY_TAG.get(await connection.execute(_ACCESS_QUERY), "forbidden")
     except asyncpg.InsufficientPrivilegeError:
         return "forbidden"
 
 
-async def ensure(connection: Connection) -> bool:
-    """Create the ledger if it is missing. Returns whether it can be used, and warns once per role if not."""
-    ledger_access = await access(connection)
+async def create_if_missing(connection: Connection) -> bool:
+    """Create the ledger if it is missing. Returns whether it can be used; warns once per role if not."""
+    ledger_access = await check_access(connection)
     if ledger_access == "usable" or (ledger_access == "missing" and await try_create(connection)):
         return True
-    await warn(connection)
+    await warn_without_ledger(connection)
     return False
 
 
 async def try_create(connection: Connection) -> bool:
-    """Create the ledger, also within a transaction. False if the role is not allowed to."""
+    """Create the ledger, also within a transaction. False if the role may not create it."""
     try:
         await _create(connection)
     except (asyncpg.InsufficientPrivilegeError, asyncpg.ReadOnlySQLTransactionError):
@@ -143,7 +147,7 @@ async def _create(connection: Connection) -> None:
         await connection.execute(DDL.split("\n", 1)[1] if has_schema else DDL)
 
 
-async def warn(connection: Connection) -> None:
+async def warn_without_ledger(connection: Connection) -> None:
     """Warn that there is no ledger, once per role and database."""
     role = str(await connection.fetchval("select current_user || ' in ' || current_database()"))
     if role not in _warned_roles:
@@ -151,14 +155,14 @@ async def warn(connection: Connection) -> None:
         _log.warning("%s: %s", role, NO_LEDGER)
 
 
-async def find(connection: Connection, key: str, n: int) -> str | None:
+async def find_outcome(connection: Connection, key: str, repetition: int) -> str | None:
     """Return the outcome of a call; None if the ledger has none or cannot be read."""
-    return await read_outcome(connection, key, n) if await access(connection) == "usable" else None
+    return await read_outcome(connection, key, repetition) if await check_access(connection) == "usable" else None
 
 
-async def read_outcome(connection: Connection, key: str, n: int) -> str | None:
+async def read_outcome(connection: Connection, key: str, repetition: int) -> str | None:
     """Return the outcome of a call in a usable ledger; None if there is none."""
-    text = await connection.fetchval(_OUTCOME, key, n)
+    text = await connection.fetchval(_OUTCOME, key, repetition)
     return None if text is None else str(text)
 
 
@@ -167,48 +171,46 @@ async def has_written(connection: Connection) -> bool:
     return await connection.execute(_HAS_WRITTEN) == "SELECT 1"
 
 
-async def record(connection: Connection, key: str, n: int, text: str) -> RecordResult:
+async def store_outcome_if_written(connection: Connection, key: str, repetition: int, text: str) -> StoredOutcome:
     """Store the outcome of a call in the running transaction, if that has written anything. Waits for a concurrent
     attempt to end.
     """
-    if await connection.fetchval(_RECORD, key, n, text) is not None:
-        return RecordResult(is_in_ledger=True)
-    return RecordResult(rival=await read_outcome(connection, key, n))
+    if await connection.fetchval(_INSERT_IF_WRITTEN, key, repetition, text) is not None:
+        return StoredOutcome(is_in_ledger=True)
+    return StoredOutcome(existing_outcome=await read_outcome(connection, key, repetition))
 
 
-async def store(connection: Connection, key: str, n: int, outcome: str) -> str | None:
-    """Store the outcome of a call in the running transaction. If another one is already stored, returns that instead;
-    otherwise None.
-    """
-    if await connection.fetchval(_INSERT, key, n, outcome) is not None:
+async def store_outcome(connection: Connection, key: str, repetition: int, outcome: str) -> str | None:
+    """Store the outcome of a call in the running transaction. Returns None, or the outcome that was already stored."""
+    if await connection.fetchval(_INSERT, key, repetition, outcome) is not None:
         return None
-    return str(await connection.fetchval(_OUTCOME, key, n))
+    return str(await connection.fetchval(_OUTCOME, key, repetition))
 
 
-async def claim(connection: Connection, key: str, n: int) -> bool:
-    """Add an entry in the running transaction; False if it exists."""
-    return await connection.fetchval(_INSERT, key, n, None) is not None
+async def add_entry(connection: Connection, key: str, repetition: int) -> bool:
+    """Add the entry of a sink in the running transaction. Returns False if the entry exists."""
+    return await connection.fetchval(_INSERT, key, repetition, None) is not None
 
 
-async def claim_all(connection: Connection, entries: Iterable[tuple[str, int, str | None]]) -> bool:
-    """Add entries ``(key, n, outcome)`` in the running transaction; False if one exists or occurs twice.
+async def add_entries(connection: Connection, entries: Iterable[tuple[str, int, str | None]]) -> bool:
+    """Add entries ``(key, repetition, outcome)`` in the running transaction, sorted by key to avoid deadlocks.
 
-    Sorts them by key, so that concurrent calls do not deadlock.
+    Returns False if one of them exists, or occurs twice.
     """
-    keys, ns, outcomes = zip(*sorted(entries, key=itemgetter(0, 1)), strict=True)
-    return await connection.execute(_INSERT_ALL, keys, ns, outcomes) == f"INSERT 0 {len(keys)}"
+    keys, repetitions, outcomes = zip(*sorted(entries, key=itemgetter(0, 1)), strict=True)
+    return await connection.execute(_INSERT_ALL, keys, repetitions, outcomes) == f"INSERT 0 {len(keys)}"
 
 
-async def find_all(connection: Connection, calls: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
-    """Return the stored outcomes of these calls ``(key, n)``; empty if the ledger cannot be read."""
-    if await access(connection) != "usable":
+async def find_outcomes(connection: Connection, calls: Sequence[tuple[str, int]]) -> dict[tuple[str, int], str]:
+    """Return the stored outcomes of these calls, by ``(key, repetition)``; empty if the ledger cannot be read."""
+    if await check_access(connection) != "usable":
         return {}
-    keys, ns = zip(*calls, strict=True)
-    records = await connection.fetch(_OUTCOMES, keys, ns)
-    return {(key, n): outcome for key, n, outcome in records if outcome is not None}
+    keys, repetitions = zip(*calls, strict=True)
+    records = await connection.fetch(_OUTCOMES, keys, repetitions)
+    return {(key, repetition): outcome for key, repetition, outcome in records if outcome is not None}
 
 
 async def prune(connection: Connection) -> None:
-    """Delete entries that are too old, if the role may delete."""
+    """Delete entries older than RETENTION_DAYS, if the role may delete."""
     with contextlib.suppress(asyncpg.PostgresError):
         await connection.execute(_PRUNE, RETENTION_DAYS, MAX_PRUNED)

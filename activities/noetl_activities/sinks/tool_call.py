@@ -12,7 +12,7 @@ from typing import cast
 
 from noetl_activities.errors import SinkError
 from noetl_activities.http import TOOL as HTTP
-from noetl_activities.http_request import key_digest
+from noetl_activities.http_request import idempotency_key
 from noetl_activities.python import TOOL as PYTHON
 from noetl_activities.sinks.data import sink_content, sink_rows
 from noetl_activities.sinks.ledger import Entry, StoreResult
@@ -45,12 +45,16 @@ async def call_tool(
 
 def _http_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:
     fields = {"method": METHOD, **config, "json": content}
-    return Request("http", fields, auth=auth, key=entry.key, n=entry.n, idempotency_header=KEY_HEADER)
+    return Request("http", fields, auth=auth, key=entry.key, repetition=entry.repetition, idempotency_header=KEY_HEADER)
 
 
 def _python_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:
     """Return the call of the code. It reads the content as ``data``; if that is a mapping, also its keys as names."""
     fields = cast("dict[str, Json]", content) if isinstance(content, dict) else {}
-    input_: dict[str, Json] = {"data": content, "idempotency_key": key_digest(entry.key, entry.n), **fields}
+    input_: dict[str, Json] = {
+        "data": content,
+        "idempotency_key": idempotency_key(entry.key, entry.repetition),
+        **fields,
+    }
     execution = entry.key.partition("/")[0]
-    return Request("python", config, input_, auth, key=entry.key, n=entry.n, execution_id=execution)
+    return Request("python", config, input_, auth, key=entry.key, repetition=entry.repetition, execution_id=execution)
