@@ -10,12 +10,12 @@ from jinja2.exceptions import TemplateSyntaxError
 from noetl_compiler.source import expression_ranges
 from noetl_compiler.templating.calls import TemplateProblem, may_access_internals, name_problems
 from noetl_compiler.templating.locate import explain_syntax_error, locate_syntax_error
+from noetl_compiler.templating.lone_expression import lone_expression_node
 from noetl_compiler.templating.non_boolean import NonBoolean, non_boolean_values
 from noetl_compiler.templating.outcome_truths import NO_TRUTHS, Truths, may_depend_on_outcome, truths_of, truths_of_path
 from noetl_compiler.templating.paths import collect_paths, compared_paths, lone_path, unguarded_paths
 from noetl_compiler.templating.program import check_expression_limits, compile_template, parse_template
 from noetl_compiler.templating.template_cache import TemplateCache
-from noetl_compiler.templating.truth import lone_expression
 
 __all__ = ["TemplateAnalysis", "TemplateProblem", "analyse_template", "template_problems"]
 
@@ -104,7 +104,7 @@ def _analyse_parsed(source: str) -> TemplateAnalysis:
         compile_template(source)
     if problems:
         return TemplateAnalysis(problems, paths, tested_paths)
-    expression = lone_expression(tree)
+    expression = lone_expression_node(tree)
     return TemplateAnalysis(
         (),
         paths,

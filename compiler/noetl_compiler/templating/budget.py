@@ -38,7 +38,7 @@ MAX_STEPS = 2_000_000
 MAX_CHARS = 10_000_000
 MAX_NODES = 2_000_000
 MAX_NODES_PASSED_ON = 8_000_000
-"""The limit for values of the scope that are passed on unchanged, which no template can enlarge."""
+"""The limit for values of the scope that a template passes on unchanged. No template can enlarge them."""
 
 MAX_BITS = 10_000
 
@@ -63,7 +63,7 @@ _CHARS_PER_STEP_OUTSIDE_ASCII = 2
 _CONTAINERS = frozenset({list, tuple, dict})
 _NO_ITEMS: dict[str, Any] = {}
 _VIEWS: frozenset[type] = frozenset({type(_NO_ITEMS.keys()), type(_NO_ITEMS.values()), type(_NO_ITEMS.items())})
-_SMALLEST, _LARGEST = -(2**63), 2**64 - 1
+_MIN_INTEGER, _MAX_INTEGER = -(2**63), 2**64 - 1
 _STEPS_PER_RENDERING, _STEPS_PER_MISSING_NAME, _CHARS_PER_STEP_OF_SOURCE = 200, 500, 16
 
 
@@ -86,12 +86,12 @@ def check_number(number: float) -> None:
     if isinstance(number, float):
         if not math.isfinite(number):
             raise NotDataError(f"the template yields {number}, which JSON cannot represent")
-    elif not _SMALLEST <= number <= _LARGEST:
+    elif not _MIN_INTEGER <= number <= _MAX_INTEGER:
         raise NotDataError(TOO_MANY_BITS)
 
 
 class _Weight(NamedTuple):
-    """The cost of reading a container with all that it contains. The container is kept alive, so that its id is not
+    """The cost of reading a container with its nested values. ``container`` keeps it alive, so that its id is not
     reused.
     """
 
@@ -232,9 +232,8 @@ class RenderBudget:
                 charged_amounts = self._charge_items(items, kinds, times)
                 steps, chars = steps + charged_amounts[0], chars + charged_amounts[1]
                 if inner_kinds := kinds & _CONTAINERS:
-                    container_steps = _STEPS_PER_CONTAINER * sum(
-                        [countOf(map(type, items), kind) for kind in inner_kinds]
-                    )
+                    container_count = sum([countOf(map(type, items), kind) for kind in inner_kinds])
+                    container_steps = _STEPS_PER_CONTAINER * container_count
                     self.charge_steps(container_steps * times)
                     steps += container_steps
                     inner_containers += [item for item in items if item.__class__ in _CONTAINERS]
@@ -249,9 +248,10 @@ class RenderBudget:
         return _Weight(container, steps, chars)
 
     def _charge_items(self, items: Collection[Any], kinds: set[type], times: int) -> tuple[int, int]:
-        """Charge for numbers and strings, and check them, all of a type at once: a call for each would take longer.
+        """Charge for reading numbers and strings ``times`` times, and check them. All items of a type are charged at
+        once, as a call for each would take longer.
 
-        Return the steps and characters charged, for one time.
+        Return the steps and characters charged for one of the ``times``.
         """
         steps = chars = 0
         if float in kinds:

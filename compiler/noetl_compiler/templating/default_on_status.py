@@ -1,4 +1,4 @@
-"""The outcomes after which an edge can be followed if it declares none."""
+"""The outcomes after which a route can be followed if it declares none (``on_status``)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ __all__ = ["default_on_status"]
 
 
 def default_on_status(when: Template | None) -> OnStatus:
-    """Return ``any`` if the condition reads the outcome, otherwise ``ok``: only such an edge can follow a failure
-    (dev/decisions/0007).
+    """Return ``any`` if the condition of the route reads the outcome, otherwise ``ok``: a route can be followed after a
+    failure only if its condition reads the outcome (dev/decisions/0007).
     """
     if when is None:
         return "ok"

@@ -10,6 +10,7 @@ from jinja2.visitor import NodeTransformer
 
 from noetl_compiler.templating.budget import NotDataError, check_number, check_text
 from noetl_compiler.templating.filters import CHARGE_BODY, CHARGE_VALUE, CONCATENATE, CONTAINS, COUNT_ITEMS, TO_STRING
+from noetl_compiler.templating.lone_expression import lone_expression_node
 
 __all__ = ["LONE_VALUE", "add_charges"]
 
@@ -27,7 +28,7 @@ def add_charges(template: nodes.Template) -> bool:
     """Rewrite a template in place. Return whether it is a lone expression, whose value is then assigned to
     ``LONE_VALUE``.
     """
-    expression = _lone_expression(template)
+    expression = lone_expression_node(template)
     if expression is not None:
         target = nodes.Name(LONE_VALUE, "store")
         assign = nodes.Assign(target, expression)
@@ -37,20 +38,6 @@ def add_charges(template: nodes.Template) -> bool:
         node.environment = template.environment
         node.lineno = node.lineno or 1
     return expression is not None
-
-
-def _lone_expression(template: nodes.Template) -> nodes.Expr | None:
-    """Return the only expression of a template if everything else is whitespace."""
-    expressions: list[nodes.Expr] = []
-    for node in template.body:
-        if not isinstance(node, nodes.Output):
-            return None
-        expressions += [child for child in node.nodes if not _is_blank(child)]
-    return expressions[0] if len(expressions) == 1 and not isinstance(expressions[0], nodes.TemplateData) else None
-
-
-def _is_blank(node: nodes.Expr) -> bool:
-    return isinstance(node, nodes.TemplateData) and not node.data.strip()
 
 
 class _ChargeInserter(NodeTransformer):
@@ -142,11 +129,11 @@ class _ChargeInserter(NodeTransformer):
     def visit_Compare(self, node: nodes.Compare) -> nodes.Node:
         if len(node.ops) == 1 and node.ops[0].op in ("in", "notin"):
             return self._charge_membership(node)
-        is_cheap = all(_is_constant(operand.expr) for operand in node.ops) or (
+        is_constant_cost = all(_is_constant(operand.expr) for operand in node.ops) or (
             _is_constant(node.expr) and len(node.ops) == 1
         )
         self.generic_visit(node)
-        if not is_cheap:
+        if not is_constant_cost:
             node.expr = self._apply_filter(node.expr, CHARGE_VALUE)
             for operand in node.ops:
                 is_searched = operand.op in ("in", "notin")

@@ -27,7 +27,7 @@ _MAX_DEPTH = 200
 _CHARS_PER_STEP, _STEPS_PER_CONTAINER_AS_TEXT = 10, 100
 _STEPS_PER_FLOAT_AS_TEXT, _STEPS_PER_SCALAR_AS_TEXT = 15, 50
 _NODES_ONE_BY_ONE, _NODES_PER_ITEM_ONE_BY_ONE = 100, 25
-_SMALLEST, _LARGEST = -(2**63), 2**63
+_MIN_WORD, _MAX_WORD = -(2**63), 2**63
 _STRING_BY_PYTHON = (int, float, datetime.date, datetime.time, decimal.Decimal, Undefined)
 _LEAVES = frozenset({str, int, float, bool, type(None)})
 _PLAIN_CONTAINERS = frozenset({list, dict})
@@ -63,7 +63,7 @@ def to_text(value: Any, budget: RenderBudget) -> str:
         budget.charge_chars(len(value))
         return value
     if type(value) is int:
-        if not _SMALLEST <= value <= _LARGEST:
+        if not _MIN_WORD <= value <= _MAX_WORD:
             budget.charge_digits(value.bit_length())
         return str(value)
     if value is None or isinstance(value, _STRING_BY_PYTHON):

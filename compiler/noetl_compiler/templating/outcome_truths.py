@@ -41,11 +41,11 @@ _OUTCOME_WORDS = re.compile(r"\b(?:_?outcome|output|success|error|last_error|eve
 """A condition that reads names, but contains none of these words, never depends on the outcome alone."""
 
 
-def _known_after(outcome: Status, boundary: str) -> KnownValues:
+def _known_after(outcome: Status, event: str) -> KnownValues:
     statuses = dict.fromkeys(("output.status", "outcome.status", "_outcome.status"), outcome)
     is_ok = outcome == "ok"
     errors = {"error": ABSENT, "last_error": None} if is_ok else {"error": PRESENT, "last_error": PRESENT}
-    return {**statuses, **errors, "success": is_ok, "event.name": Synonyms(names_of(boundary))}
+    return {**statuses, **errors, "success": is_ok, "event.name": Synonyms(names_of(event))}
 
 
 _CASES: tuple[KnownValues, ...] = (

@@ -1,8 +1,8 @@
-"""Treat an undefined name as false where a template tests whether a name is true (dev/decisions/0095).
+"""Treat an undefined name as false where a template tests whether it is true (dev/decisions/0095).
 
-This applies to the test of an ``if``, to the left side of an ``or``, and to the operands of ``and``, ``or`` and ``not``
-inside them: there the template has an alternative for the undefined name. It also applies to ``not error`` anywhere, as
-``error`` is undefined after each success. Every other use of an undefined name raises.
+This applies to the test of an ``if``, to the left operand of an ``or``, and to the operands of ``and``, ``or`` and
+``not`` in them: there the template has an alternative if the name is undefined. It also applies to ``not error``
+anywhere, as ``error`` is undefined after each success. Every other use of an undefined name raises.
 """
 
 from __future__ import annotations

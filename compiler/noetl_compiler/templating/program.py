@@ -1,4 +1,4 @@
-"""Compiled templates, cached."""
+"""Compile templates, and cache the compiled ones."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ __all__ = [
 ]
 
 _MAX_EXPRESSIONS = 2_000
-_MAX_EXPRESSION_CHARS = 50_000
-_LONGEST_EXPRESSION = 10_000
+_MAX_CHARS_IN_EXPRESSIONS = 50_000
+_MAX_CHARS_PER_EXPRESSION = 10_000
 _MAX_UNCHECKED_CHARS = _MAX_EXPRESSIONS * len("{{}}")
 """A shorter template cannot exceed the limits."""
 
@@ -50,11 +50,11 @@ class Program:
         """Evaluate the template. Exceptions of Jinja, the sandbox and the budget propagate."""
         budget.is_passing_on = False
         context = ScopeContext(scope, budget)
-        outer = current_budget.set(budget)
+        token = current_budget.set(budget)
         try:
             parts = list(self._template.root_render_func(context))
         finally:
-            current_budget.reset(outer)
+            current_budget.reset(token)
         return context.vars[LONE_VALUE] if self._is_lone else "".join(parts)
 
     def line_of(self, error: BaseException) -> int:
@@ -68,7 +68,7 @@ class Program:
 
 
 class PathProgram:
-    """A template that is a lone path, as most are. It is looked up without Jinja, with the same values and errors."""
+    """A template that is a lone path, as most are. It is evaluated without Jinja, with the same values and errors."""
 
     __slots__ = ("_attributes", "_name")
 
@@ -117,13 +117,13 @@ def parse_template(source: str) -> nodes.Template:
         raise TemplateSyntaxError(_reason(error), 1) from error
 
 
-def check_expression_limits(spans: Sequence[tuple[int, int]]) -> None:
-    """Raise TemplateSyntaxError if a template has too many or too long expressions."""
-    lengths = [end - start for start, end in spans]
-    if len(lengths) > _MAX_EXPRESSIONS or sum(lengths) > _MAX_EXPRESSION_CHARS:
+def check_expression_limits(ranges: Sequence[tuple[int, int]]) -> None:
+    """Raise TemplateSyntaxError if a template has too many or too long expressions, at these ranges of its source."""
+    lengths = [end - start for start, end in ranges]
+    if len(lengths) > _MAX_EXPRESSIONS or sum(lengths) > _MAX_CHARS_IN_EXPRESSIONS:
         raise TemplateSyntaxError("the template has more expressions than a template may have", 1)
-    if lengths and max(lengths) > _LONGEST_EXPRESSION:
-        raise TemplateSyntaxError(f"an expression has more than {_LONGEST_EXPRESSION:,} characters", 1)
+    if lengths and max(lengths) > _MAX_CHARS_PER_EXPRESSION:
+        raise TemplateSyntaxError(f"an expression has more than {_MAX_CHARS_PER_EXPRESSION:,} characters", 1)
 
 
 def _compile(source: str) -> Program:

@@ -29,24 +29,24 @@ def reads_secret(source: str, heads: frozenset[str]) -> bool:
 def misused_secret(source: str, heads: frozenset[str]) -> str | None:
     """Return the first name of a secret that the template changes or tests; None if it only passes secrets on."""
     try:
-        return _first_misused_in([parse_template(source)], heads)
+        return _first_misused_of([parse_template(source)], heads)
     except (TemplateSyntaxError, RecursionError):
         return None
 
 
-def _first_misused_in(candidates: Iterable[nodes.Node | None], heads: frozenset[str]) -> str | None:
+def _first_misused_of(candidates: Iterable[nodes.Node | None], heads: frozenset[str]) -> str | None:
     return next((name for node in candidates if node is not None and (name := _first_misused(node, heads))), None)
 
 
 def _first_misused(node: nodes.Node, heads: frozenset[str]) -> str | None:
-    """Return the first secret below a node that is tested or changed."""
+    """Return the first name of a secret that the node or one below it tests or changes."""
     parts = _split_node(node)
     if parts is None:
         return _first_read(node, heads)
     conditions, passed_on = parts
     return next(
         (name for condition in conditions if (name := _first_read(condition, heads))), None
-    ) or _first_misused_in(passed_on, heads)
+    ) or _first_misused_of(passed_on, heads)
 
 
 def _split_node(node: nodes.Node) -> tuple[Sequence[nodes.Node], Sequence[nodes.Node | None]] | None:

@@ -1,4 +1,4 @@
-"""Every template of a syntax tree with the time of its rendering, which determines the names in its scope."""
+"""Find the templates of a syntax tree, each with the moment of its rendering, which determines its scope."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RenderedAt(Enum):
 
 
 class TemplateUse(msgspec.Struct, frozen=True):
-    """A template and where it is used. ``step`` is None outside of steps, such as in the workbook."""
+    """A template and its place in the playbook. ``step`` is None outside of steps, such as in the workbook."""
 
     template: Template
     rendered_at: RenderedAt

@@ -15,6 +15,7 @@ import msgspec
 from jinja2 import nodes
 from jinja2.exceptions import TemplateSyntaxError
 
+from noetl_compiler.templating.lone_expression import lone_expression_node
 from noetl_compiler.templating.program import parse_template
 
 __all__ = [
@@ -22,7 +23,6 @@ __all__ = [
     "PRESENT",
     "KnownValues",
     "Synonyms",
-    "lone_expression",
     "read_expression",
     "string_constants",
     "truth",
@@ -47,17 +47,10 @@ KnownValues: TypeAlias = Mapping[str, object]
 """Dotted path -> its value, :class:`Synonyms`, ``PRESENT`` or ``ABSENT``. Paths below an absent one are absent."""
 
 
-def lone_expression(tree: nodes.Template) -> nodes.Expr | None:
-    """Return the only expression of a template; None if it has none or several."""
-    parts = [part for node in tree.body if isinstance(node, nodes.Output) for part in node.nodes]
-    expressions = [part for part in parts if not (isinstance(part, nodes.TemplateData) and not part.data.strip())]
-    return expressions[0] if len(expressions) == 1 and len(tree.body) == 1 else None
-
-
 def read_expression(source: str) -> nodes.Expr | None:
-    """Return the only expression of a template's source; None also if it does not parse."""
+    """Return the syntax tree of the only expression of a template; None if there is none, and if it does not parse."""
     try:
-        return lone_expression(parse_template(source))
+        return lone_expression_node(parse_template(source))
     except (TemplateSyntaxError, RecursionError):
         return None
 
@@ -70,7 +63,7 @@ def string_constants(source: str) -> tuple[str, ...]:
 
 
 def truth(node: nodes.Expr, known_values: KnownValues) -> bool | None:
-    """Evaluate a condition: True, False, or None if it depends on something unknown."""
+    """Return the result of a condition: True, False, or None if it depends on something unknown."""
     match node:
         case nodes.And():
             return _both(truth(node.left, known_values), truth(node.right, known_values))

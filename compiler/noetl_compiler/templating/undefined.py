@@ -1,9 +1,9 @@
-"""Undefined names, and parts that an outcome does not have: the HTTP status after a connection error, the error kind
-after success.
+"""Undefined names, and absent parts of an outcome: the HTTP status after a connection error, the error kind after a
+success.
 
-Such a part renders as none, so ``{{ output.error.retryable }}`` and ``{{ output.http.status }}`` can always be tested
-and rendered. Arithmetic and ordering raise: ``output.http.status >= 500`` after a connection error is indeterminate, as
-with an undefined name, but is not reported as a mistake of the playbook.
+An absent part renders as none, so ``{{ output.error.retryable }}`` and ``{{ output.http.status }}`` can always be
+tested and rendered. Arithmetic and ordering raise: ``output.http.status >= 500`` after a connection error is
+indeterminate, as with an undefined name, but is not reported as a mistake of the playbook.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class UndefinedNameError(UndefinedError):
 
 
 class AbsentPartError(UndefinedNameError):
-    """An operation on a part that the outcome does not have (Absent); not a mistake of the playbook."""
+    """An operation on an absent part of an outcome (:class:`Absent`); not a mistake of the playbook."""
 
 
 class Absent:
-    """A part that an outcome does not have: None in values and tests; ordering and arithmetic raise AbsentPartError."""
+    """An absent part of an outcome: None in values and tests; ordering and arithmetic raise AbsentPartError."""
 
     __slots__ = ("_name",)
 

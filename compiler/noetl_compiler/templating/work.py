@@ -1,4 +1,4 @@
-"""The work done by renderings, as a number that is the same in every process.
+"""Count the work of renderings, which is the same in every process.
 
 Temporal fails a workflow task that computes for 2 s without yielding. Time differs between replays, but work does not:
 it is the sum of the charges of all renderings, whether templates were cached or had to be compiled. A unit is a step of
