@@ -81,7 +81,9 @@ class UnreadValue:
 
 
 class StoreUnavailableError(ConnectionError):
-    """A value cannot be read now. The mirror knows the name (incidents.py)."""
+    """A value cannot be read now. The name of this class is in the failures of workflow tasks, where the mirror
+    recognises it (incidents.py).
+    """
 
 
 class _UnreadConverter(EncodingPayloadConverter):

@@ -24,7 +24,7 @@ from temporalio.converter import DataConverter, StorageDriverClaim, StorageDrive
 from noetl_temporal.encryption import is_encrypted, missing_key_error
 from noetl_temporal.encryption_codec import EncryptionCodec
 from noetl_temporal.http_listener import QuietHandler, listening
-from noetl_temporal.mirror.payloads import Reference, value
+from noetl_temporal.mirror.payloads import Reference, payload_value
 from noetl_temporal.packed_trail import from_payload, is_packed, unpack
 
 __all__ = ["MAX_BYTES", "Access", "decode_payload", "encode_payload", "serving_codec"]
@@ -62,7 +62,7 @@ async def decode_payload(converter: DataConverter, payload: Payload) -> Payload:
 
 
 async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
-    claim, storage = value(payload) if "messageType" in payload.metadata else None, converter.external_storage
+    claim, storage = payload_value(payload) if "messageType" in payload.metadata else None, converter.external_storage
     if not isinstance(claim, Reference) or storage is None:
         return payload
     claims = [StorageDriverClaim(claim.claim)]

@@ -39,7 +39,9 @@ _NONCE_BYTES = 12
 
 
 class DecryptionError(Exception):
-    """A value cannot be decrypted here. The message names the key. The mirror knows the name (incidents.py)."""
+    """A value cannot be decrypted here. The message names the key. The name of this class is in the failures of
+    workflow tasks, where the mirror recognises it (incidents.py).
+    """
 
 
 def is_encrypted(payload: Payload) -> bool:

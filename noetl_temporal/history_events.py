@@ -20,7 +20,7 @@ from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.follow import Polls
 from noetl_temporal.mirror.payloads import with_plain_values
-from noetl_temporal.mirror.raw import WorkflowRun, links, split_final, split_last_batch
+from noetl_temporal.mirror.raw import WorkflowRun, linked_runs, split_final, split_last_batch
 from noetl_temporal.mirror.read import Event
 from noetl_temporal.mirror.results import ResultsByRow, fill_rows
 from noetl_temporal.mirror.rows import fold, initial_state
@@ -71,14 +71,14 @@ class _Reader:
                 final_events, pending = split_final(pending, page.events)
                 events, end = split_last_batch(final_events)
                 await self._put(fold_, events)
-                for link in links(run, events):
+                for link in linked_runs(run, events):
                     if link.workflow_type == LOOP_WORKFLOW:
                         loops.create_task(self.read(link, None))
                 token = page.token
                 if end or token is None:
                     break
         await self._put(fold_, end)
-        for link in links(run, end):
+        for link in linked_runs(run, end):
             if link.workflow_id == run.workflow_id:
                 await self.read(link, fold_.state)
 

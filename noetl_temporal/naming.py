@@ -41,6 +41,7 @@ __all__ = [
     "SKIP_UPDATE",
     "SUCCEEDED",
     "TIME_MEMO",
+    "TRAIL",
     "WAITS_QUERY",
     "WORKFLOW_QUEUE",
     "Overlap",
@@ -88,6 +89,9 @@ PAUSE_REASON = "noetl pause"
 
 PAUSE_SIGNAL = "noetl-pause"
 """The signal that a paused or resumed workflow sends to the workflows that it waits for."""
+
+TRAIL = "noetl-trail"
+"""The name of the header, of the memo field and of the local activity that carry events (trail.py)."""
 
 REPORT_MEMO = "noetl-report"
 """The memo field with the report of a cancelled run: a cancelled workflow has no result."""

@@ -32,7 +32,7 @@ from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.mirror.poll_interval import PollInterval
-from noetl_temporal.mirror.read import Event, EventTail, execution
+from noetl_temporal.mirror.read import Event, EventTail, find_execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
 from noetl_temporal.past_reports import past_report, past_run
 from noetl_temporal.request_sending import RequestRefusedError, RunOverError, check_reason, translate_errors
@@ -222,7 +222,7 @@ class RunHandle(RunControl):
         if self._dsn is not None:
             log = await asyncpg.connect(self._dsn)
             try:
-                past, run = await execution(log, self.execution_id), await past_run(log, self.execution_id)
+                past, run = await find_execution(log, self.execution_id), await past_run(log, self.execution_id)
                 report = None if run is None else await past_report(log, self._temporal.data_converter, run)
             finally:
                 await log.close()

@@ -25,12 +25,11 @@ from temporalio.worker import (
 
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.domain import DomainEvent
+from noetl_temporal.naming import TRAIL
 from noetl_temporal.outbound_interceptor import OutboundInterceptor
 from noetl_temporal.packed_trail import PackedTrail, pack, to_payload
 
-__all__ = ["HEADER", "Trail", "TrailInterceptor", "WorkflowWithTrail", "record_trail"]
-
-HEADER = "noetl-trail"
+__all__ = ["Trail", "TrailInterceptor", "WorkflowWithTrail", "record_trail"]
 
 MARKER_BYTES = 200_000
 """Size of collected events, before they are packed, above which a marker carries them. Temporal refuses headers over
@@ -106,7 +105,7 @@ class Trail:
         return has_recorded
 
 
-@activity.defn(name=HEADER)
+@activity.defn(name=TRAIL)
 async def record_trail(trail: PackedTrail) -> PackedTrail:
     """Return the argument: the result of a local activity is recorded in history."""
     return trail
@@ -136,4 +135,4 @@ class TrailInterceptor(OutboundInterceptor):
 
 def _header() -> dict[str, Payload]:
     trail = cast("WorkflowWithTrail", workflow.instance()).trail.take_for_header()
-    return {} if trail is None else {HEADER: to_payload(trail)}
+    return {} if trail is None else {TRAIL: to_payload(trail)}

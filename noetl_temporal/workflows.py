@@ -60,6 +60,7 @@ from noetl_temporal.naming import (
     REPORT_MEMO,
     SIGNAL_UPDATE,
     SUCCEEDED,
+    TRAIL,
     WAITS_QUERY,
     keyword,
 )
@@ -69,7 +70,7 @@ from noetl_temporal.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.search_attributes import EXECUTION_ID, STATUS, STEP
 from noetl_temporal.steady_time import SteadyTimeInterceptor
 from noetl_temporal.sub_playbooks import Caller
-from noetl_temporal.trail import HEADER, Trail, TrailInterceptor
+from noetl_temporal.trail import Trail, TrailInterceptor
 from noetl_temporal.ui_summary import UiSummary
 from noetl_temporal.values_at_start import with_values_of_start
 from noetl_temporal.versioning import continue_as_new_versioning
@@ -175,7 +176,7 @@ class PlaybookWorkflow(ControlledWorkflow):
             raise ApplicationError(_failure_message(finish), report, type=PLAYBOOK_FAILED, non_retryable=True)
         if workflow.cancellation_reason() is None:
             raise ApplicationError("cancelled by a signal", report, type=PLAYBOOK_CANCELLED, non_retryable=True)
-        workflow.upsert_memo({HEADER: trail, REPORT_MEMO: msgspec.structs.replace(report, trail=None)})
+        workflow.upsert_memo({TRAIL: trail, REPORT_MEMO: msgspec.structs.replace(report, trail=None)})
         raise asyncio.CancelledError
 
     @workflow.signal(name=CANCEL_SIGNAL, description="Stop the run. If it is already stopping, skip its cleanup.")

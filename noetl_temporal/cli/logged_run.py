@@ -16,7 +16,7 @@ from noetl_temporal.mirror.read import (
     event_counts,
     event_widths,
     events_after,
-    execution,
+    find_execution,
     latest_execution,
     position_before_last,
 )
@@ -68,4 +68,4 @@ async def logged_events(dsn: str, execution_id: int | None, last: int | None = N
 
 async def logged_run(log: asyncpg.Connection, execution_id: int | None) -> Execution | None:
     """Return the run with that id, or the latest run that no other has called; None if the log does not have it."""
-    return await latest_execution(log) if execution_id is None else await execution(log, execution_id)
+    return await latest_execution(log) if execution_id is None else await find_execution(log, execution_id)

@@ -78,10 +78,10 @@ def problems_command() -> None:
 
 async def _problems(dsn: str) -> list[ReadProblem]:
     from noetl_temporal.cli.event_log import log_connection
-    from noetl_temporal.mirror.read import problems
+    from noetl_temporal.mirror.read import read_problems
 
     async with log_connection(dsn) as log:
-        return await problems(log)
+        return await read_problems(log)
 
 
 async def _follow(dsn: str, health: tuple[str, int] | None) -> None:

@@ -118,7 +118,7 @@ def _json(result: PruneResult, dry_run: bool) -> str:
 def summary(result: PruneResult, *, dry_run: bool) -> str:
     """Return the lines that say what was removed and what was kept."""
     removed, pruned = ("would remove", "would prune") if dry_run else ("removed", "pruned")
-    run_count = f"{_count(result.executions, 'run')} that ended before {utc_text(result.before)}"
+    run_count = f"{_count(result.executions, 'run')} that ended before {utc_text(result.cutoff)}"
     lines = [f"{removed} {_count(result.payloads, 'payload')}, {_bytes(result.bytes)}; {pruned} {run_count}"]
     if result.log_rows:
         lines.append(f"{removed} {_count(result.log_rows, 'row')} of noetl.log")

@@ -133,11 +133,11 @@ async def _follow(log: EventLog, tail: LogTail, execution_id: int, *, as_json: b
 
 async def _explain_no_output(log: EventLog, execution_id: int, step: str | None) -> None:
     """Print that there is no output. Raises NoSuchRunError for an unknown run."""
-    from noetl_temporal.mirror.read import execution
+    from noetl_temporal.mirror.read import find_execution
     from noetl_temporal.runs import Runs, UnknownRunError
 
     async with log.connection() as connection:
-        is_known = await execution(connection, execution_id) is not None
+        is_known = await find_execution(connection, execution_id) is not None
     try:
         if not is_known:
             await (await Runs.connect()).find(execution_id)

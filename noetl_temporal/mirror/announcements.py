@@ -1,6 +1,6 @@
 """Announces a run that has just started to the mirrors, so that they do not wait for Temporal's list of runs.
 
-The client that watches a run sends one NOTIFY for it. A mirror that misses it finds the run in Temporal's list later.
+The client that follows a run sends one NOTIFY for it. A mirror that misses it finds the run in Temporal's list later.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Validates the attempt records in history before rows are made from them (shape: machine/call.py AttemptRecord).
+"""Validates the attempt records in history before rows are derived from them (shape: machine/call.py AttemptRecord).
 
-Reports are written by workers, and parts of them come from tasks and servers. An invalid report must not hide a run
-from the log, so a field of another type is dropped or converted to a string, without an error.
+Reports are written by workers, and parts of them come from tasks and servers. An invalid report must not prevent the
+log of a run, so a field of the wrong type is dropped or converted to a string, without an error.
 """
 
 from __future__ import annotations
 
 from noetl_temporal.mirror.payloads import Json, as_list, as_mapping, as_text
 
-__all__ = ["error_of", "record_of", "records_of"]
+__all__ = ["valid_error", "valid_record", "valid_records"]
 
 _STATUSES = frozenset({"ok", "error", "lost", "shutdown", "paused", "reset", "cancelled"})
 
@@ -17,13 +17,13 @@ _MAX_DELAY = 100 * 365 * 86_400.0
 """Seconds, so that the time of the next attempt is a date."""
 
 
-def records_of(value: Json) -> list[dict[str, Json]]:
+def valid_records(value: Json) -> list[dict[str, Json]]:
     """Return the valid records in a list; empty for any other value."""
-    return [record for entry in as_list(value) or () if (record := record_of(entry)) is not None]
+    return [record for entry in as_list(value) or () if (record := valid_record(entry)) is not None]
 
 
-def record_of(value: Json) -> dict[str, Json] | None:
-    """Return a record with the defaults that history leaves out; None if it has no valid attempt number."""
+def valid_record(value: Json) -> dict[str, Json] | None:
+    """Return a record, with the default values that history omits; None if it has no valid attempt number."""
     fields = as_mapping(value)
     number = _integer((fields or {}).get("number", 1))
     if fields is None or number is None or not 0 < number < _MAX_NUMBER:
@@ -34,7 +34,7 @@ def record_of(value: Json) -> dict[str, Json] | None:
         "started": _integer(fields.get("started")) or 0,
         "ended": _integer(fields.get("ended")),
         "status": status if isinstance(status, str) and status in _STATUSES else "error",
-        "error": error_of(fields.get("error")),
+        "error": valid_error(fields.get("error")),
         "rule": _integer(fields.get("rule")),
         "do": as_text(fields.get("do")),
         "delay": _delay(fields.get("delay")),
@@ -45,7 +45,7 @@ def record_of(value: Json) -> dict[str, Json] | None:
     }
 
 
-def error_of(value: Json) -> dict[str, Json] | None:
+def valid_error(value: Json) -> dict[str, Json] | None:
     """Return an error with its message and traceback as strings."""
     fields = as_mapping(value)
     if fields is None:

@@ -19,7 +19,7 @@ from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter, iso
 from noetl_temporal.mirror.payloads import Json, as_mapping, as_text
 from noetl_temporal.mirror.retry_config import REPEATS, source_value
-from noetl_temporal.mirror.run_state import Page
+from noetl_temporal.mirror.run_state import LastPage
 
 __all__ = ["write_attempts"]
 
@@ -41,23 +41,24 @@ def write_attempts(
     """Write the rows of a call that ended. ``outcome`` is that of the last attempt; None if it is not known, a
     Reference if it is stored elsewhere.
     """
-    pages = writer.state.pages
-    page = pages.pop(call.sequence, Page())
-    previous = page.row
+    last_pages = writer.state.last_pages
+    last_page = last_pages.pop(call.sequence, LastPage())
+    repeated_id = last_page.end_id
     for record, next_record in zip_longest(records, records[1:]):
-        attempt = _Attempt(writer, call, times, record, previous, page.calls, next_record)
-        end_id = attempt.write(outcome if next_record is None else None)
-        previous = previous or attempt.first
+        attempt = _Attempt(writer, call, times, record, repeated_id, last_page.calls, next_record)
+        end_id = attempt.write_rows(outcome if next_record is None else None)
+        repeated_id = repeated_id or attempt.start_id
         if record.get("do") == "again" and end_id is not None:
-            pages[call.sequence] = Page(end_id, page.calls + record["number"])
+            last_pages[call.sequence] = LastPage(end_id, last_page.calls + record["number"])
 
 
 class _Attempt:
     """Writes the rows of one record.
 
-    ``previous`` is the row of the attempt that this one repeats, ``calls`` the number of calls of earlier pages,
-    ``next_record`` the record of the next attempt. ``first`` is the first row of this attempt. An attempt without an
-    end ended when the next one started.
+    ``repeated_id`` is the row to which ``meta.retry.parent_event_id`` refers: of the call's first attempt, or of the
+    end of the previous page. ``earlier_calls`` is the number of calls of earlier pages, ``next_record`` the record of
+    the next attempt: an attempt without an end ended when the next one started. ``start_id`` is the attempt's first
+    row.
     """
 
     def __init__(
@@ -66,25 +67,25 @@ class _Attempt:
         call: Call,
         times: ActivityTimes,
         record: dict[str, Json],
-        previous: int | None,
-        calls: int,
+        repeated_id: int | None,
+        earlier_calls: int,
         next_record: dict[str, Json] | None,
     ) -> None:
-        self.writer, self.call, self.times, self.record, self.previous = writer, call, times, record, previous
-        self.calls = calls
+        self.writer, self.call, self.times, self.record, self.repeated_id = writer, call, times, record, repeated_id
+        self.earlier_calls = earlier_calls
         self.is_last = next_record is None
         self.start = times.clamp(record["started"])
         end = record.get("ended") or (next_record["started"] if next_record else times.closed)
         self.end = max(self.start, times.clamp(end))
-        self.first: int | None = None
+        self.start_id: int | None = None
 
-    def write(self, outcome: Json) -> int | None:
-        """Write all rows; return the id of the row with the attempt's end."""
+    def write_rows(self, outcome: Json) -> int | None:
+        """Write all rows; return the id of the row of the attempt's end, None if the call is no attempt."""
         sinks: list[dict[str, Json]] = self.record.get("sinks") or []
         if self.call.is_store and sinks:
             self._write_sinks(sinks)
             return None
-        self.first = self._write_row(
+        self.start_id = self._write_row(
             "task.attempt.started",
             self.start,
             "STARTED",
@@ -118,7 +119,7 @@ class _Attempt:
             "task.attempt.done",
             self.end,
             "COMPLETED",
-            ends=self.first,
+            ends=self.start_id,
             duration=self._duration(),
             context=self._short_context(),
             result=report.get("result") if report is not None else outcome,
@@ -133,7 +134,7 @@ class _Attempt:
             "task.attempt.failed",
             self.end,
             "FAILED" if self.record["status"] in ("error", "lost") else "CANCELLED",
-            ends=self.first,
+            ends=self.start_id,
             duration=self._duration(),
             context=self._short_context(),
             result={"error": error} if error else None,
@@ -197,10 +198,10 @@ class _Attempt:
         fields: dict[str, Json] = {
             "has_config": bool(rule),
             "attempt_number": self.record["number"],
-            "call_number": self.calls + self.record["number"] if self.call.page is not None else None,
+            "call_number": self.earlier_calls + self.record["number"] if self.call.page is not None else None,
             "max_attempts": source_value(rule.get("attempts")),
             "retry_type": self._retry_type(rule) if rule else None,
-            "parent_event_id": str(self.previous) if self.previous else None,
+            "parent_event_id": str(self.repeated_id) if self.repeated_id else None,
         }
         return {name: value for name, value in fields.items() if value is not None}
 
@@ -218,9 +219,9 @@ class _Attempt:
         is_page = self.record["do"] == "again"
         fields: dict[str, Json] = {
             "type": self._retry_type(rule),
-            "attempt_number": 1 + self.record["number"] + (self.calls if is_page else 0),
+            "attempt_number": 1 + self.record["number"] + (self.earlier_calls if is_page else 0),
             "max_attempts": source_value(rule.get("attempts")),
-            "parent_event_id": str(self.previous or self.first),
+            "parent_event_id": str(self.repeated_id or self.start_id),
         }
         fields |= {"continuation": "pagination"} if is_page else self._backoff()
         return {name: value for name, value in fields.items() if value is not None}
@@ -242,11 +243,9 @@ class _Attempt:
         return _duration(self.record["started"], end, self.end) if end else None
 
 
-def _duration(start: int, end: int, at: int) -> float:
-    """Return the duration in seconds, 0 if a clock was set back. At most ``at``, the row's time, as nothing began
-    before 1970.
-    """
-    return min(max(0, end - start), at) / 1000
+def _duration(start: int, end: int, row_time: int) -> float:
+    """Return the duration in seconds: 0 if a clock was set back, at most the time from 1970 to ``row_time``."""
+    return min(max(0, end - start), row_time) / 1000
 
 
 def _traceback(outcome: Json) -> str | None:

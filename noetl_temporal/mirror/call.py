@@ -20,7 +20,9 @@ _ITERATION_IDS = ("step_run_id", "loop_id", "iteration", "iteration_id")
 
 
 class ActivityTimes(msgspec.Struct, frozen=True):
-    """The times of an activity at the server, in Unix milliseconds. ``started`` is None if no worker started it."""
+    """The times of an activity at the server, in milliseconds since the Unix epoch. ``started`` is None if no worker
+    started it. ``attempt`` and ``worker`` are those of its last attempt.
+    """
 
     scheduled: int
     started: int | None
@@ -28,13 +30,13 @@ class ActivityTimes(msgspec.Struct, frozen=True):
     attempt: int
     worker: str
 
-    def clamp(self, at: int) -> int:
-        """Return a time of a worker, moved between schedule and end: its clock may be wrong."""
-        return min(max(at, self.scheduled), self.closed)
+    def clamp(self, worker_time: int) -> int:
+        """Return a worker's time, moved between schedule and end if its clock was wrong."""
+        return min(max(worker_time, self.scheduled), self.closed)
 
 
 class Call:
-    """A ToolCall, with the fields that all its rows share. ``state`` is that of the run that made the call."""
+    """A ToolCall in JSON, and the fields that all its rows share. ``state`` is that of the run that made the call."""
 
     def __init__(self, call: dict[str, Json], state: RunState) -> None:
         self.json = call
@@ -45,8 +47,8 @@ class Call:
         self.rules: list[dict[str, Json]] = call.get("rules") or []
         self.is_store = call.get("store") is not None
         self.retry_config: Json = state.retry_configs.get(f"{call['step']}/{self.task}") or config_of_rules(self.rules)
-        self._loop_id, self._loop_run = state.loop_id, state.loop_run
-        self._start = state.open.get(self.parent)
+        self._loop_id, self._loop_step_run_id = state.loop_id, state.loop_step_run_id
+        self._start = state.open_rows.get(self.parent)
 
     @property
     def sequence(self) -> str:
@@ -57,7 +59,7 @@ class Call:
     def _step_run(self) -> str:
         """The id of the step run. The ids of calls in a loop over tasks begin with the index of the item instead."""
         run = self.sequence.removesuffix(f":{self.task}")
-        return run if "#" in run else self._loop_run
+        return run if "#" in run else self._loop_step_run_id
 
     def meta(self) -> dict[str, Json]:
         """Return the ids that correlate the rows with the machine's events of the task. In a nested loop, whose items
@@ -101,9 +103,9 @@ class Call:
             return matching_rule
         return self._first_rule(lambda rule: rule["do"] in REPEATS)
 
-    def _first_rule(self, test: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
-        fields: dict[str, Json] = {}
-        return next(filter(test, self.rules), fields)
+    def _first_rule(self, matches: Callable[[dict[str, Json]], bool]) -> dict[str, Json]:
+        no_rule: dict[str, Json] = {}
+        return next(filter(matches, self.rules), no_rule)
 
 
 def _credentials_in(auth: Json) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes rows about calls that a person pauses in Temporal itself, in its UI or with ``temporal activity pause``.
+"""Writes rows about calls that were paused in Temporal itself, in its UI or with ``temporal activity pause``.
 
 History has such a pause only when the call ends, and only if the pause interrupted an attempt. The server shows it
 immediately, so the mirror stores it in noetl.call_pause, once even if several mirrors see it, and derives the rows
@@ -28,7 +28,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CallPause(NamedTuple):
-    """The pause of a call, with the ``columns`` that all attempts of the call share."""
+    """The pause of a call since the time ``at``. ``columns`` are those that all attempts of the call share, ``by`` is
+    the identity of the client that paused it.
+    """
 
     columns: dict[str, Json]
     at: datetime
@@ -44,8 +46,8 @@ async def write_pauses(
     running_call_ids: Sequence[str],
     seen_at: datetime,
 ) -> None:
-    """Write rows for the new pauses of a run, and for those that have ended: the calls in ``running_call_ids`` are in
-    progress and not paused.
+    """Write rows for the pauses of a run that are new, and for those that have ended. At the time ``seen_at``, the
+    calls in ``running_call_ids`` were in progress and not paused.
     """
     ended_pauses = (
         await connection.fetch(sql.query("open_call_pauses"), *run[:3], list(running_call_ids))
@@ -59,28 +61,28 @@ async def write_pauses(
         id_ = await _free_id(connection, execution_id, pause.at, pause.columns["task_event_id"])
         facts = to_json({**pause.columns, "by": pause.by, "reason": pause.reason})
         values = pause.columns["call_id"], pause.at, execution_id, id_, facts
-        await _write(connection, run, await connection.fetch(sql.query("add_call_pause"), *run[:3], *values))
+        await _write_rows(connection, run, await connection.fetch(sql.query("add_call_pause"), *run[:3], *values))
     for record in ended_pauses:
         id_ = await _free_id(connection, execution_id, seen_at, record["paused_event_id"])
         end = record["call_id"], record["paused_at"], seen_at, id_
-        await _write(connection, run, await connection.fetch(sql.query("end_call_pause"), *run[:3], *end))
+        await _write_rows(connection, run, await connection.fetch(sql.query("end_call_pause"), *run[:3], *end))
 
 
 async def restore_pauses(connection: Connection) -> None:
     """Write the rows of all pauses again, except those of pruned executions."""
     for record in await connection.fetch(sql.query("all_call_pauses")):
         run = WorkflowRun(*(record[name] for name in WorkflowRun._fields))
-        await _write(connection, run, [record])
+        await _write_rows(connection, run, [record])
 
 
-async def _free_id(connection: Connection, execution_id: int, at: datetime, above: int) -> int:
+async def _free_id(connection: Connection, execution_id: int, row_time: datetime, parent_id: int) -> int:
     """Return a free id for a row with this time, above the id of its parent. The execution must be locked."""
-    ms = max(_milliseconds(at), millisecond_of(above))
+    ms = max(_milliseconds(row_time), millisecond_of(parent_id))
     first = IdClock(ms).next(ms, OBSERVED_SLOT, DERIVED)
     return int(await connection.fetchval(sql.query("free_call_pause_id"), execution_id, first, first + DERIVED - 1))
 
 
-async def _write(connection: Connection, run: WorkflowRun, records: Sequence[asyncpg.Record]) -> None:
+async def _write_rows(connection: Connection, run: WorkflowRun, records: Sequence[asyncpg.Record]) -> None:
     """Write the rows of pauses. Each pause has its own stream, because the rows of a stream must be stored in order."""
     for record in records:
         stream = run._replace(run_id=f"{run.run_id}/pauses/{record['paused_event_id']}")
@@ -125,5 +127,5 @@ def _rows(run: WorkflowRun, record: asyncpg.Record) -> list[EventRow]:
     return rows
 
 
-def _milliseconds(at: datetime) -> int:
-    return (at - _EPOCH) // timedelta(milliseconds=1)
+def _milliseconds(time: datetime) -> int:
+    return (time - _EPOCH) // timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""A connection to the mirror's database, of its own or from a pool."""
+"""The type of a connection to the mirror's database: opened directly, or acquired from a pool."""
 
 from __future__ import annotations
 

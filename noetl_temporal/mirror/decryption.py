@@ -17,11 +17,11 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.encrypted_failures import HIDDEN
 from noetl_temporal.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key_error
-from noetl_temporal.mirror.payloads import as_mapping, value
+from noetl_temporal.mirror.payloads import as_mapping, payload_value
 
-__all__ = ["decrypt_event", "parts_of"]
+__all__ = ["decrypt_event", "messages_of_type"]
 
-_Part = TypeVar("_Part", bound=Message)
+_MessageType = TypeVar("_MessageType", bound=Message)
 
 
 async def decrypt_event(event: HistoryEvent, converter: DataConverter) -> HistoryEvent:
@@ -34,9 +34,9 @@ async def decrypt_event(event: HistoryEvent, converter: DataConverter) -> Histor
         return event
     copy = HistoryEvent()
     copy.CopyFrom(event)
-    for failure in list(parts_of(copy, Failure)):
+    for failure in list(messages_of_type(copy, Failure)):
         await _restore_texts(failure, converter)
-    for payload in list(parts_of(copy, Payload)):
+    for payload in list(messages_of_type(copy, Payload)):
         if is_encrypted(payload):
             payload.CopyFrom(await _decrypt_payload(payload, converter))
     return copy
@@ -46,7 +46,7 @@ async def _restore_texts(failure: Failure, converter: DataConverter) -> None:
     if not is_encrypted(failure.encoded_attributes):
         return
     try:
-        texts = as_mapping(value(await _decrypt_payload(failure.encoded_attributes, converter))) or {}
+        texts = as_mapping(payload_value(await _decrypt_payload(failure.encoded_attributes, converter))) or {}
     except DecryptionError as error:
         is_hidden = failure.message == HIDDEN
         texts = {"message": f"the text of this failure is encrypted: {error}"} if is_hidden else {}
@@ -62,16 +62,16 @@ async def _decrypt_payload(payload: Payload, converter: DataConverter) -> Payloa
     return plain_payload
 
 
-def parts_of(message: Message, kind: type[_Part]) -> Iterator[_Part]:
-    """Yield all messages of this kind in a message, in place; an outer one before those inside it."""
-    if isinstance(message, kind):
+def messages_of_type(message: Message, message_type: type[_MessageType]) -> Iterator[_MessageType]:
+    """Yield all messages of this type in a message, not copied; an outer one before those inside it."""
+    if isinstance(message, message_type):
         yield message
     if isinstance(message, Payload):
         return
     for field, content in message.ListFields():
         if field.message_type is not None:
             for inner in _messages(content):
-                yield from parts_of(inner, kind)
+                yield from messages_of_type(inner, message_type)
 
 
 def _messages(value: Any) -> Iterable[Message]:

@@ -1,4 +1,5 @@
-"""Writes the last rows of a run that was ended from outside: all that it had started ends with it, innermost first.
+"""Writes the last rows of a run that was ended from outside: everything that it had started ends with it, innermost
+first.
 
 A workflow that ends normally has all ends in its trail. One that is terminated, times out or fails has none, so these
 rows are derived. A task gets only ``task.cancelled``: the records of its attempts were at the server and are lost.
@@ -14,7 +15,7 @@ __all__ = ["write_ends"]
 
 _WORKFLOW, _PLAYBOOK = "workflow.started", "playbook.started"
 _END_TYPES = {"incident.opened": "incident.resolved"}
-"""The types of ends that do not have the suffix ``.cancelled``, by the type of the start."""
+"""The types of the rows that end others without the suffix ``.cancelled``, by the type of the row that they end."""
 
 _FINAL_EVENT_TYPES = {"completed": "playbook.completed", "failed": "playbook.failed", "timed_out": "playbook.failed"}
 """The type of the last event by the status of the run; ``playbook.cancelled`` for any other status."""
@@ -23,16 +24,16 @@ _FINAL_EVENT_TYPES = {"completed": "playbook.completed", "failed": "playbook.fai
 def write_ends(writer: RowWriter, status: str, error: str | None) -> None:
     """Write an end for each open row, and the last row of the playbook unless it is already written.
 
-    ``status`` is that of the run: completed, failed, cancelled, terminated or timed_out. If a completed run's trail
-    cannot be read, what it had started stays open, because its ends are not known.
+    ``status`` is that of the run: completed, failed, cancelled, terminated or timed_out. If the trail of a completed
+    run cannot be read, its open rows get no ends, because they are not known.
     """
     state = writer.state
-    if state.ended:
+    if state.has_ended:
         return
     if status != "completed":
-        for id_ in sorted(state.open, reverse=True):
-            if state.open[id_].type != _PLAYBOOK:
-                _write_end(writer, id_, state.open[id_], status, error)
+        for id_ in sorted(state.open_rows, reverse=True):
+            if state.open_rows[id_].type != _PLAYBOOK:
+                _write_end(writer, id_, state.open_rows[id_], status, error)
     if not state.loop_id:
         _write_playbook_end(writer, status, error)
 
@@ -59,9 +60,9 @@ def _cancelled_type(start_type: str) -> str:
 
 def _write_playbook_end(writer: RowWriter, status: str, error: str | None) -> None:
     state = writer.state
-    state.ended = True
+    state.has_ended = True
     fields: dict[str, Json] = {"error": error}
-    start = next(((id_, row) for id_, row in state.open.items() if row.type == _PLAYBOOK), None)
+    start = next(((id_, row) for id_, row in state.open_rows.items() if row.type == _PLAYBOOK), None)
     if start is not None:
         id_, open_row = start
         fields |= {"parent": id_, "ends": id_, "duration": _duration(open_row, writer.at)}

@@ -22,13 +22,13 @@ from noetl_temporal.mirror.raw import milliseconds
 from noetl_temporal.mirror.run_state import OpenRow, RunState
 from noetl_temporal.mirror.sanitise import LARGE, sanitise
 
-__all__ = ["ROW", "EventRow", "RowWriter", "iso"]
+__all__ = ["ROW_REFERENCE", "EventRow", "RowWriter", "iso"]
 
 _MESSAGE_CHARACTERS = 500
 """The longest message of an error in ``meta``; the column ``error`` has the whole."""
 
-ROW = "row"
-"""The type of a reference to another row, whose result this row has as well (results.py)."""
+ROW_REFERENCE = "row"
+"""The type of a reference to another row that has the same result (results.py)."""
 
 _CORRELATION = ("step", "step_run_id", "task_run_id", "loop_id", "iteration", "iteration_id", "page")
 """The keys in the meta of a row with the status STARTED that the row of its end repeats."""
@@ -113,14 +113,14 @@ class RowWriter:
 
     def _update_open_rows(self, event: dict[str, Json]) -> None:
         state, ends, id_ = self.state, event.get("ends"), event["id"]
-        if ends is not None and state.open.pop(ends, None) is None:
-            state.early.append(ends)
-        if id_ in state.early:
-            state.early.remove(id_)
+        if ends is not None and state.open_rows.pop(ends, None) is None:
+            state.ended_before_start.append(ends)
+        if id_ in state.ended_before_start:
+            state.ended_before_start.remove(id_)
         elif event["status"] == "STARTED":
             event_meta = event.get("meta", {})
             meta = {name: event_meta[name] for name in _CORRELATION if name in event_meta}
-            state.open[id_] = OpenRow(event["type"], event["at"], event["node"], event["kind"], meta)
+            state.open_rows[id_] = OpenRow(event["type"], event["at"], event["node"], event["kind"], meta)
 
     def add_derived_row(
         self,
@@ -131,16 +131,16 @@ class RowWriter:
         status: str,
         *,
         parent: int | None,
-        above: int = 0,
+        min_ms: int = 0,
         worker: str | None = None,
         stack_trace: str | None = None,
         **fields: Json,
     ) -> int:
         """Add a row that has no domain event, and return its id. ``fields`` are further fields of a domain event.
 
-        The id is above the parent's, and not below the millisecond ``above``.
+        The id is above the parent's, and not below those of the millisecond ``min_ms``.
         """
-        id_ = self.state.clock.next(max(at, above, millisecond_of(parent or 0)), self.state.slot, DERIVED)
+        id_ = self.state.clock.next(max(at, min_ms, millisecond_of(parent or 0)), self.state.slot, DERIVED)
         event = {"id": id_, "at": at, "type": type_, "node": node, "kind": kind, "status": status, "parent": parent}
         self.add_domain_event({**event, **fields}, worker, stack_trace)
         return id_
@@ -148,9 +148,9 @@ class RowWriter:
     def add_run_row(self, type_: str, status: str, *, node: str = "", kind: str = "", **fields: Json) -> int:
         """Add a derived row about the run as a whole, after all rows of the run so far. Returns its id."""
         state = self.state
-        row_fields: dict[str, Json] = {"parent": state.started, **fields}
+        row_fields: dict[str, Json] = {"parent": state.root_event_id, **fields}
         return self.add_derived_row(
-            type_, self.at, node or state.node, kind or state.kind, status, above=state.last, **row_fields
+            type_, self.at, node or state.node, kind or state.kind, status, min_ms=state.last_event_ms, **row_fields
         )
 
     def _temporal(self) -> dict[str, Json]:
@@ -159,9 +159,9 @@ class RowWriter:
         return {**names, "event_id": self.event.event_id}
 
 
-def iso(at: int) -> str:
+def iso(ms: int) -> str:
     """Return milliseconds since the Unix epoch as ISO 8601."""
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _execution_meta(at: int, status: str, duration: float | None) -> dict[str, Json]:
@@ -188,7 +188,7 @@ def _result(status: str, event_id: int, result: Json, left_out: dict[str, Json])
     if "row" in left_out:
         return {
             "status": status,
-            "reference": {"type": ROW, "event_id": str(left_out["row"]), "size": left_out["size"]},
+            "reference": {"type": ROW_REFERENCE, "event_id": str(left_out["row"]), "size": left_out["size"]},
         }
     if left_out:
         return {"status": status, "reference": {"type": "rows", **left_out}}

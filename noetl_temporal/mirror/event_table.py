@@ -20,7 +20,7 @@ from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.results import fill_in_results
 from noetl_temporal.mirror.storable import storable, storable_text
 
-__all__ = ["ConflictError", "UnknownExecutionError", "add_events", "project", "to_json"]
+__all__ = ["ConflictError", "UnknownExecutionError", "add_events", "to_json", "update_execution"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -55,32 +55,34 @@ async def add_events(connection: Connection, run: WorkflowRun, rows: Sequence[Ev
             f"{stream}: {error.detail} The log was written by another version: run `noetl mirror rebuild`"
         ) from error
     if len(new_records) < len(rows):
-        await _compare(connection, stream, rows, checksums)
+        await _check_stored_rows(connection, stream, rows, checksums)
     has_context = any("_step_results" in (row.context or {}) for row in rows)
-    await connection.execute(sql.query("project"), execution_id, last_position + len(rows), has_context)
+    await connection.execute(sql.query("update_execution"), execution_id, last_position + len(rows), has_context)
 
 
-async def project(connection: Connection, execution_id: int) -> None:
+async def update_execution(connection: Connection, execution_id: int) -> None:
     """Update the row of an execution, if there is one, after a change that no event reports."""
     record = await connection.fetchrow(sql.query("lock_execution"), execution_id)
     if record is not None:
-        await connection.execute(sql.query("project"), execution_id, record["last_position"], False)
+        await connection.execute(sql.query("update_execution"), execution_id, record["last_position"], False)
 
 
-async def _compare(connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]) -> None:
-    """Raise ConflictError if stored rows differ. The query is a separate statement, so that it sees rows that other
-    transactions have just committed.
+async def _check_stored_rows(
+    connection: Connection, stream: str, rows: Sequence[EventRow], checksums: Sequence[str]
+) -> None:
+    """Raise ConflictError if stored rows with the same ids differ. The query is a separate statement, so that it sees
+    rows that other transactions have just committed.
     """
     ids = [row.event_id for row in rows]
     records = await connection.fetch(sql.query("checksums"), rows[0].execution_id, ids)
     records_by_id = {record["event_id"]: record for record in records}
     for row, checksum in zip(rows, checksums, strict=True):
-        other = records_by_id[row.event_id]
-        if other["envelope_checksum"] != checksum:
+        stored = records_by_id[row.event_id]
+        if stored["envelope_checksum"] != checksum:
             raise ConflictError(
                 f"{stream} event {row.position}: {row.event_type} of {row.node_name!r} has the id {row.event_id}, "
-                f"under which {other['event_type']} of {other['node_name']!r} is stored, from {other['stream_id']} "
-                f"event {other['stream_version']}"
+                f"under which {stored['event_type']} of {stored['node_name']!r} is stored, from {stored['stream_id']} "
+                f"event {stored['stream_version']}"
             )
 
 

@@ -1,8 +1,8 @@
 """Reads one run's history to its end, batch by batch, as it grows.
 
-A poll waits at the server until there is something new, so rows appear within milliseconds of their history event.
-The number of polls is bounded: a run waits for a free slot, and while others wait it polls briefly, so that all
-runs make progress.
+A poll waits at the server until the history has new events, so rows appear within milliseconds of their history event.
+The number of concurrent polls is limited: a run waits for a free slot, and while others wait it polls briefly, so that
+all runs make progress.
 """
 
 from __future__ import annotations
@@ -26,21 +26,23 @@ from noetl_temporal.mirror.running_calls import RunningCalls
 from noetl_temporal.mirror.store import REMOVED, GapError, Store, UnknownExecutionError, UnreadRunError
 from noetl_temporal.naming import LOOP_WORKFLOW
 
-__all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "Page", "Polls", "finish_despite_cancel"]
+__all__ = ["MAX_POLLS", "TRANSIENT_ERRORS", "Follower", "HistoryPage", "Polls", "finish_despite_cancel"]
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 MAX_POLLS = 200
-"""Polls that wait at the server at the same time."""
+"""The maximum number of concurrent polls."""
 
 LONG_POLL = timedelta(seconds=30)
+"""How long a poll waits for new events."""
+
 BRIEF_POLL = timedelta(seconds=1)
-"""How long a poll waits for new events, without and with other runs that wait for a slot."""
+"""How long a poll waits for new events while other runs wait for a slot."""
 
 CHILDREN_SECONDS = 5.0
-"""The longest wait of a run's last events for its loops and called playbooks, whose history may be unreadable."""
+"""How long the last events of a run wait for its loops and called playbooks, whose histories may be unreadable."""
 
 RETRY_DELAYS = (0.02, 0.1, 0.5, 2.0, 5.0)
 """Seconds between retries while the server or the database is unavailable; the last one repeats."""
@@ -55,17 +57,17 @@ TRANSIENT_ERRORS = (
     UnreadRunError,
     GapError,
 )
-"""The server or the database is unavailable or busy, or another run must be read first. Retried."""
+"""Errors that are retried: the server or the database is unavailable or busy, or another run must be read first."""
 
 
 class Polls:
-    """Limits how many polls wait at the server at once."""
+    """Polls histories; at most ``limit`` polls wait at the server at the same time."""
 
     def __init__(self, limit: int = MAX_POLLS) -> None:
         self._slots = asyncio.Semaphore(limit)
 
-    async def poll(self, client: Client, run: WorkflowRun, token: bytes | None) -> Page:
-        """Return the next page of a run's history, without events if none came in time."""
+    async def poll(self, client: Client, run: WorkflowRun, token: bytes | None) -> HistoryPage:
+        """Return the next page of a run's history, without events if there were none before the timeout."""
         async with self._slots:
             handle = client.get_workflow_handle(run.workflow_id, run_id=run.run_id)
             timeout = BRIEF_POLL if self._slots.locked() else LONG_POLL
@@ -74,21 +76,23 @@ class Polls:
                 await pages.fetch_next_page()
             except RPCError as error:
                 if error.status in _POLL_ENDED:
-                    return Page([], token)
+                    return HistoryPage([], token)
                 raise
-            return Page(list(pages.current_page or ()), pages.next_page_token)
+            return HistoryPage(list(pages.current_page or ()), pages.next_page_token)
 
 
-class Page(NamedTuple):
-    """A whole batch as the server committed it. ``token`` is that of the next page; None at the end of a closed run."""
+class HistoryPage(NamedTuple):
+    """A whole batch of events as the server committed it. ``token`` is that of the next page; None at the end of a
+    closed run.
+    """
 
     events: list[HistoryEvent]
     token: bytes | None
 
 
 class Follower:
-    """Follows runs from one client into one store. ``follow_run`` is called with each run that another run
-    mentions; ``calls`` receives the calls of all runs.
+    """Reads runs with one client and stores them in one store. ``follow_run`` starts to follow a run that another run
+    links to, and returns its task. ``calls`` is notified of the events of all runs.
     """
 
     def __init__(
@@ -146,7 +150,7 @@ class Follower:
                 )
 
     async def _store(self, run: WorkflowRun, events: Sequence[HistoryEvent], children: _Children) -> None:
-        """Store a batch, and follow the runs that it mentions."""
+        """Store a batch, and follow the runs that it links to."""
         run_links = await finish_despite_cancel(self.store.ingest(run, events)) if events else []
         if self.calls is not None and events:
             self.calls.note_events(run, events)
@@ -185,7 +189,7 @@ class _Children:
 
 
 async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even if this task is cancelled: a cancelled connection attempt would leave a connection open."""
+    """Finish the work even if this task is cancelled: cancelling it while it connects would leave a connection open."""
     task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)

@@ -1,9 +1,9 @@
 """The rows of a frame: items of a loop that ran in one activity (noetl_temporal/frames).
 
 The activity's result has the key of the frame's last segment in the payload store. ``with_entries`` replaces the key by
-the entries of all segments, so that the fold does no I/O; ``write_frame`` writes the same rows as for the history of a
-workflow. If a frame ends without a result, because it was cancelled while no worker ran it, its items are missing in
-the log.
+the entries of all segments, so that the fold does no I/O; ``write_frame`` writes the rows that the history of a loop's
+workflow would have. If a frame ends without a result, because it was cancelled while no worker ran it, its items are
+missing in the log.
 
 A frame has an id slot and a clock like the workflow of a loop, so its rows are written with a state of their own.
 """
@@ -92,35 +92,36 @@ def write_frame(writer: RowWriter, schedule_event: HistoryEvent) -> None:
     frame_input = as_mapping(first_value(schedule_event.activity_task_scheduled_event_attributes.input.payloads))
     if frame_input is None:
         return
-    inner = RowWriter(_state(writer.state, frame_input["input"]), writer.event, writer.rows)
+    frame_writer = RowWriter(_frame_state(writer.state, frame_input["input"]), writer.event, writer.rows)
     for entry in as_list((as_mapping(first_value(_result(writer.event))) or {}).get("entries")) or ():
-        _write(inner, entry)
+        _write_entry(frame_writer, entry)
 
 
-def _state(outer: RunState, loop: dict[str, Json]) -> RunState:
+def _frame_state(state: RunState, loop: dict[str, Json]) -> RunState:
+    """Return the state for the rows of a frame, from the state of the run that started it."""
     return RunState(
-        namespace=outer.namespace,
-        workflow_id=outer.workflow_id,
-        run_id=outer.run_id,
-        execution_id=outer.execution_id,
-        path=outer.path,
+        namespace=state.namespace,
+        workflow_id=state.workflow_id,
+        run_id=state.run_id,
+        execution_id=state.execution_id,
+        path=state.path,
         node=loop["step"]["name"],
         clock=clock_above(loop["after"]),
         slot=loop["slot"],
         loop_id=loop["loop_id"],
-        loop_run=loop.get("run", ""),
-        retry_configs=outer.retry_configs,
-        started=loop["event_id"],
+        loop_step_run_id=loop.get("run", ""),
+        retry_configs=state.retry_configs,
+        root_event_id=loop["event_id"],
     )
 
 
-def _write(inner: RowWriter, entry: dict[str, Json]) -> None:
+def _write_entry(writer: RowWriter, entry: dict[str, Json]) -> None:
     if "event" in entry:
-        inner.add_domain_event(entry["event"])
+        writer.add_domain_event(entry["event"])
     else:
         report = entry["report"]
         attempts = len(as_list((as_mapping(report) or {}).get("attempts")) or ())
         times = ActivityTimes(
             entry["scheduled"], entry["scheduled"], entry["closed"], max(1, attempts), entry["worker"]
         )
-        write_report(inner, entry["call"], times, report)
+        write_report(writer, entry["call"], times, report)

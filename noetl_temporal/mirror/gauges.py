@@ -1,6 +1,6 @@
 """The open runs in the event log as metrics for Prometheus (``noetl mirror --health``).
 
-They are counted at each request, so that all mirrors of an event log return the same.
+They are counted for each request, so all mirrors of an event log return the same numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Gauge(NamedTuple):
     help: str
     labels: tuple[str, ...]
     query: str
-    """The query; its rows have the labels and ``count``."""
+    """The name of the query, whose rows have the labels and ``count``."""
 
 
 _GAUGES = (

@@ -1,4 +1,4 @@
-"""Brings a database to the schema of this version."""
+"""Migrates a database to the schema of this version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl_temporal.mirror import sql
 __all__ = ["migrate"]
 
 _LOCK = 0x6E6F65746C
-"""The advisory lock of everyone who migrates: the bytes of ``noetl``."""
+"""The key of the advisory lock under which a database is migrated: the bytes of ``noetl``."""
 
 _PREPARE = """
 CREATE SCHEMA IF NOT EXISTS noetl;
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS noetl.migration (
 
 
 async def migrate(dsn: str) -> list[str]:
-    """Apply the missing migrations in one transaction. Returns their names."""
+    """Apply the missing migrations in one transaction. Returns their names. Raises asyncpg's errors, OSError."""
     connection = await asyncpg.connect(dsn)
     try:
         async with connection.transaction():

@@ -12,14 +12,14 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
-from noetl_temporal.mirror.raw import WorkflowRun, continues, is_reset
+from noetl_temporal.mirror.raw import WorkflowRun, continued_run, is_reset
 from noetl_temporal.naming import LOOP_WORKFLOW
 
 __all__ = ["note_origin", "note_parent"]
 
 
 async def note_origin(connection: Connection, run: WorkflowRun, events: Iterable[HistoryEvent]) -> None:
-    """Store what the next events of the run say about its origin."""
+    """Store the origin of the run if one of its next events has it."""
     for event in events:
         if event.HasField("workflow_execution_started_event_attributes"):
             await connection.execute(sql.query("note_origin"), *run[:3], *_origin(run, event))
@@ -40,13 +40,15 @@ async def note_parent(connection: Connection, run: WorkflowRun, links: Iterable[
 
 
 def _origin(run: WorkflowRun, event: HistoryEvent) -> tuple[str, str | None, str | None, int | None]:
-    """Return (first run, run that continued as this one, parent's run, the parent's event that started this one)."""
+    """Return (first run, run that continued as this one, parent's run, the parent's event that started this one), from
+    the first event of the run.
+    """
     attributes = event.workflow_execution_started_event_attributes
-    before = continues(run, event)
+    previous = continued_run(run, event)
     parent = attributes.parent_workflow_execution.run_id or None
     return (
         attributes.first_execution_run_id or run.run_id,
-        before.run_id if before is not None else None,
+        previous.run_id if previous is not None else None,
         parent,
         attributes.parent_initiated_event_id if parent else None,
     )

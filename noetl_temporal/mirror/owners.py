@@ -15,8 +15,8 @@ from temporalio.api.history.v1 import HistoryEvent
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
-from noetl_temporal.mirror.decryption import parts_of
-from noetl_temporal.mirror.payloads import REFERENCE, Reference, value
+from noetl_temporal.mirror.decryption import messages_of_type
+from noetl_temporal.mirror.payloads import REFERENCE, Reference, payload_value
 
 __all__ = ["ReadEvent", "keys_in", "keys_in_json", "payload_keys", "references", "store_owner"]
 
@@ -24,9 +24,9 @@ _KEY = re.compile(rb'"(?:key|kept_scope)":"([0-9a-f]{64})"')
 
 
 class ReadEvent(NamedTuple):
-    """A history event as ``stored`` by the server but decrypted, and ``plain`` as the fold reads it: values decoded to
-    JSON, and a frame's result expanded to its entries. ``segments`` are the keys of the frame's segments, ``keys``
-    those in the event's values before they were expanded.
+    """A history event in two forms: ``stored`` as the server has it, but decrypted; ``plain`` as the fold reads it,
+    with values decoded to JSON, and a frame's result expanded to its entries. ``segments`` are the keys of the frame's
+    segments, ``keys`` those in the event's decoded values before a frame's result was expanded.
     """
 
     stored: HistoryEvent
@@ -43,7 +43,9 @@ def payload_keys(event: ReadEvent) -> set[str]:
 
 
 def keys_in(message: Message) -> frozenset[str]:
-    """Return the keys in the values of a message. What only looks like a key keeps a payload too long, at worst."""
+    """Return the keys in the values of a message. At worst, a string that only looks like a key keeps a payload too
+    long.
+    """
     return keys_in_json(message.SerializeToString())
 
 
@@ -56,7 +58,7 @@ def references(message: Message) -> set[str]:
     """Return the keys of the references to external storage anywhere in a message."""
     if REFERENCE not in message.SerializeToString():  # most have none, and the search takes ten times as long
         return set()
-    values = (value(payload) for payload in parts_of(message, Payload))
+    values = (payload_value(payload) for payload in messages_of_type(message, Payload))
     return {item.claim["key"] for item in values if isinstance(item, Reference) and "key" in item.claim}
 
 

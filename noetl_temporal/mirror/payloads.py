@@ -1,9 +1,9 @@
-"""The values inside history events.
+"""Reads the values in history events.
 
 Values are payloads: ``json/plain`` or packed trails, unless a codec or external storage is configured.
 ``with_plain_values`` converts all others to ``json/plain`` with the client's data converter, so that the fold does no
-I/O. Encrypted values have been decrypted before (decryption.py). noetl.history has the event as the server has it. A
-reference to storage that is not configured stays a reference (``value``).
+I/O. Encrypted values have been decrypted before (decryption.py). noetl.history stores the event unchanged. A reference
+to storage that is not configured stays a Reference (``payload_value``).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.ids import scheduled_execution_id
 from noetl_temporal.mirror.storable import storable
+from noetl_temporal.naming import TRAIL
 from noetl_temporal.packed_trail import PackedTrail, from_payload, is_packed, unpack
 
 __all__ = [
     "REFERENCE",
-    "TRAIL",
     "Json",
     "Reference",
     "as_list",
@@ -32,19 +32,17 @@ __all__ = [
     "as_text",
     "first_value",
     "input_of",
+    "payload_value",
     "trail_in_marker",
     "trail_of",
-    "value",
     "with_plain_values",
 ]
 
 Json: TypeAlias = Any
 
-TRAIL = "noetl-trail"
-"""Name of the header, of the memo and of the local activity in which domain events travel."""
 
 _ARGUMENTS = 2
-"""The number of arguments that the fold reads; items and scope of a loop come after them."""
+"""The number of a workflow's arguments that the fold reads: not a loop's items and scope, which follow."""
 
 STORE = "noetl.store"
 """The local activity that stores values, and returns their keys (stored_values.py)."""
@@ -61,9 +59,9 @@ class Reference(msgspec.Struct, frozen=True):
     claim: dict[str, Json]
 
 
-def value(payload: Payload) -> Json:
-    """Return the JSON of a payload, as Postgres can store it; a packed trail as the mapping of its fields; a value in
-    external storage as a Reference; None for anything else, and for JSON that is nested too deeply.
+def payload_value(payload: Payload) -> Json:
+    """Return the JSON of a payload, without characters that Postgres cannot store; a packed trail as the mapping of its
+    fields; a value in external storage as a Reference; None for anything else, and for JSON that is nested too deeply.
     """
     if payload.metadata.get("messageType") == REFERENCE:
         content = msgspec.json.decode(payload.data)
@@ -80,16 +78,16 @@ def value(payload: Payload) -> Json:
 
 def first_value(payloads: Sequence[Payload]) -> Json:
     """Return the value of the first payload, None without any."""
-    return value(payloads[0]) if payloads else None
+    return payload_value(payloads[0]) if payloads else None
 
 
 def input_of(event: HistoryEvent) -> dict[str, Json] | None:
-    """Return the arguments of the run that begins with this event, as one mapping; None if one is stored elsewhere.
+    """Return the arguments of the run that begins with this event, merged into one mapping; None if one is a Reference.
 
     They are a run_input.RunInput and a Playbook, or a loop_run.LoopRun and a LoopBody. The input of a schedule has no
     execution id: each of its runs has its own."""
     attributes = event.workflow_execution_started_event_attributes
-    parts = [as_mapping(value(payload)) for payload in attributes.input.payloads[:_ARGUMENTS]]
+    parts = [as_mapping(payload_value(payload)) for payload in attributes.input.payloads[:_ARGUMENTS]]
     fields: dict[str, Json] = {}
     for part in parts:
         if part is None:
@@ -102,7 +100,7 @@ def input_of(event: HistoryEvent) -> dict[str, Json] | None:
 
 
 def trail_of(value: Json) -> list[Json]:
-    """Return the events of a packed trail, as Postgres can store them; none if it is in storage that cannot be read."""
+    """Return the events of a packed trail, without characters that Postgres cannot store; none for a Reference."""
     mapping = as_mapping(value)
     return [] if mapping is None else unpack(msgspec.convert(mapping, PackedTrail), storable)
 
@@ -138,18 +136,18 @@ async def with_plain_values(event: HistoryEvent, converter: DataConverter) -> Hi
     """Return the event with all its values as plain JSON. Raises what the converter's storage or codec raises."""
     if converter.external_storage is None and converter.payload_codec is None:
         return event
-    if not any(_is_foreign(payload, converter) for payload in _payloads_to_read(event)):
+    if not any(_needs_converter(payload, converter) for payload in _payloads_to_read(event)):
         return event
     copy = HistoryEvent()
     copy.CopyFrom(event)
     for payload in _payloads_to_read(copy):
-        if _is_foreign(payload, converter):
+        if _needs_converter(payload, converter):
             [plain_value] = await converter.decode([payload])
             payload.CopyFrom(Payload(metadata={"encoding": _PLAIN}, data=msgspec.json.encode(plain_value)))
     return copy
 
 
-def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
+def _needs_converter(payload: Payload, converter: DataConverter) -> bool:
     """Whether the converter must read the payload: it refers to the converter's storage, or is encoded by its codec."""
     if payload.metadata.get("messageType") == REFERENCE:
         return converter.external_storage is not None
@@ -158,7 +156,7 @@ def _is_foreign(payload: Payload, converter: DataConverter) -> bool:
 
 
 def _payloads_to_read(event: HistoryEvent) -> Iterator[Payload]:
-    """Yield the payloads that the fold reads, in place."""
+    """Yield the payloads that the fold reads, not copied."""
     kind = event.WhichOneof("attributes")
     if kind is None:
         return

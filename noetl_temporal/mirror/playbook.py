@@ -1,4 +1,4 @@
-"""The playbook of a run, for the catalog and the table of executions."""
+"""Reads the playbook of a run from its first event."""
 
 from __future__ import annotations
 

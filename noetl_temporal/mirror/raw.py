@@ -1,4 +1,4 @@
-"""History events as the server gives them: their rows in noetl.history, and the links from one run to others."""
+"""Reads history events as the server has them: their rows in noetl.history, and the links from one run to others."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 
 __all__ = [
     "WorkflowRun",
-    "closes",
-    "continues",
+    "continued_run",
     "ended_children",
+    "ends_run",
     "from_row",
     "is_reset",
-    "links",
+    "linked_runs",
     "milliseconds",
     "split_final",
     "split_last_batch",
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CLOSED_BY_ITSELF = {
+_ENDS_BY_WORKFLOW_TASK = {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
 }
-_CLOSES = _CLOSED_BY_ITSELF | {
+_RUN_ENDS = _ENDS_BY_WORKFLOW_TASK | {
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
 }
@@ -65,9 +65,9 @@ def from_row(proto: bytes) -> HistoryEvent:
     return HistoryEvent.FromString(proto)
 
 
-def closes(events: Sequence[HistoryEvent]) -> bool:
+def ends_run(events: Sequence[HistoryEvent]) -> bool:
     """Whether the run ends with these events."""
-    return bool(events) and events[-1].event_type in _CLOSES
+    return bool(events) and events[-1].event_type in _RUN_ENDS
 
 
 def split_final(
@@ -77,8 +77,8 @@ def split_final(
 
     ``pending`` is the second list of the previous call. While a workflow task is retried, the server appends its
     WORKFLOW_TASK_SCHEDULED and STARTED to the response, but writes them to history only when the task completes. Events
-    that occur in between get their ids. They cannot be told from final ones, so a task at the end of a response stays
-    pending.
+    that occur in between get their ids. Such an event looks like a final one, so a workflow task at the end of a
+    response stays pending.
     """
     if events:
         pending = [event for event in pending if event.event_id < events[0].event_id]
@@ -94,16 +94,16 @@ def split_last_batch(
     events: Sequence[HistoryEvent],
 ) -> tuple[Sequence[HistoryEvent], Sequence[HistoryEvent]]:
     """Return the events before the last batch of a closed run, and that batch, which is empty if the run is open."""
-    if not closes(events):
+    if not ends_run(events):
         return events, ()
     start = len(events) - 1
-    if events[-1].event_type in _CLOSED_BY_ITSELF:
+    if events[-1].event_type in _ENDS_BY_WORKFLOW_TASK:
         task_completed = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
-        start = max((at for at, event in enumerate(events) if event.event_type == task_completed), default=0)
+        start = max((index for index, event in enumerate(events) if event.event_type == task_completed), default=0)
     return events[:start], events[start:]
 
 
-def continues(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
+def continued_run(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
     """Return the run that continued as this one, from the first event of this one; None if there is none."""
     attributes = event.workflow_execution_started_event_attributes
     if attributes.initiator != ContinueAsNewInitiator.CONTINUE_AS_NEW_INITIATOR_WORKFLOW:
@@ -112,15 +112,15 @@ def continues(run: WorkflowRun, event: HistoryEvent) -> WorkflowRun | None:
 
 
 def is_reset(event: HistoryEvent) -> bool:
-    """Whether a reset wrote this event, in the run that it made; a later reset may have copied it into another."""
+    """Whether a reset wrote this event into the run that it created; a later reset may have copied it into another."""
     cause = event.workflow_task_failed_event_attributes.cause
     return cause == WorkflowTaskFailedCause.WORKFLOW_TASK_FAILED_CAUSE_RESET_WORKFLOW
 
 
-def links(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
-    """Return the runs of playbooks and loops that the events mention: children, and the run that continues this one."""
-    run_links = [link for event in events for link in _links(run, event)]
-    return [link for link in run_links if link.workflow_type in (PLAYBOOK_WORKFLOW, LOOP_WORKFLOW)]
+def linked_runs(run: WorkflowRun, events: Iterable[HistoryEvent]) -> list[WorkflowRun]:
+    """Return the playbooks and loops to which the events link: children, and the run that continues this one."""
+    all_links = [link for event in events for link in _linked_runs(run, event)]
+    return [link for link in all_links if link.workflow_type in (PLAYBOOK_WORKFLOW, LOOP_WORKFLOW)]
 
 
 def ended_children(events: Iterable[HistoryEvent]) -> set[str]:
@@ -138,7 +138,7 @@ def _ended_child(event: HistoryEvent) -> str:
     )
 
 
-def _links(run: WorkflowRun, event: HistoryEvent) -> Iterable[WorkflowRun]:
+def _linked_runs(run: WorkflowRun, event: HistoryEvent) -> Iterable[WorkflowRun]:
     if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
         child = event.child_workflow_execution_started_event_attributes
         yield WorkflowRun(
@@ -147,13 +147,15 @@ def _links(run: WorkflowRun, event: HistoryEvent) -> Iterable[WorkflowRun]:
             child.workflow_execution.run_id,
             child.workflow_type.name,
         )
-    following = _following(event)
-    if following:
-        yield run._replace(run_id=following)
+    next_run_id = _next_run_id(event)
+    if next_run_id:
+        yield run._replace(run_id=next_run_id)
 
 
-def _following(event: HistoryEvent) -> str:
-    """Return the run that follows: by continue-as-new, or by a retry or schedule of the whole workflow."""
+def _next_run_id(event: HistoryEvent) -> str:
+    """Return the id of the run that follows this one: by continue-as-new, or by a retry or a schedule of the whole
+    workflow; empty if the event names none.
+    """
     return (
         event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
         or event.workflow_execution_completed_event_attributes.new_execution_run_id

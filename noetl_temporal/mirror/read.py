@@ -11,6 +11,7 @@ import msgspec
 from asyncpg.pool import PoolConnectionProxy
 
 from noetl_temporal.mirror import sql
+from noetl_temporal.mirror.event_types import PLAYBOOK_ENDS
 
 __all__ = [
     "Database",
@@ -29,22 +30,20 @@ __all__ = [
     "event_widths",
     "events_after",
     "events_of",
-    "execution",
+    "find_execution",
     "latest_execution",
     "open_runs_below",
     "playbook_text",
     "position_before_last",
-    "problems",
+    "read_problems",
     "read_progress",
     "steps_of",
 ]
 
 Database: TypeAlias = "asyncpg.Pool | asyncpg.Connection | PoolConnectionProxy"
 
-LAST_EVENTS = frozenset({"playbook.completed", "playbook.failed", "playbook.cancelled"})
-"""One of these is a run's last event, unless RESUMED follows."""
-
 RESUMED = "playbook.resumed"
+"""The only event that may follow the end of a playbook, after a reset."""
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -75,7 +74,9 @@ class LoggedEvent(NamedTuple):
 
 
 class LogPosition(NamedTuple):
-    """A position in the log of an execution, after a row, in the order the rows happened."""
+    """A position in the log of an execution, in the order in which its rows happened: after the row with this time and
+    id.
+    """
 
     event_time: datetime = datetime(1, 1, 1, tzinfo=UTC)
     event_id: int = 0
@@ -87,7 +88,7 @@ class LogPosition(NamedTuple):
 
 
 class EventWidths(NamedTuple):
-    """The most characters of each column, and the longest duration in seconds."""
+    """The maximum number of characters of each column, and the longest duration in seconds."""
 
     event_type: int
     node_name: int
@@ -154,7 +155,7 @@ class StepSummary(msgspec.Struct, frozen=True):
 
 
 class ReadProblem(msgspec.Struct, frozen=True):
-    """Why a run's history cannot be read, and since when."""
+    """The ``problem`` because of which a run's history cannot be read, and the time since which it exists."""
 
     namespace: str
     workflow_id: str
@@ -170,7 +171,7 @@ class ReadProgress(msgspec.Struct, frozen=True):
     problems: list[ReadProblem]
 
 
-async def execution(database: Database, execution_id: int) -> Execution | None:
+async def find_execution(database: Database, execution_id: int) -> Execution | None:
     """Return the execution with this id; None if it is not in the log."""
     record = await database.fetchrow(sql.query("execution"), execution_id)
     return _execution(record) if record else None
@@ -195,7 +196,7 @@ async def events_of(
 
 
 async def events_after(database: Database, execution_id: int, position: LogPosition, limit: int) -> list[LoggedEvent]:
-    """Return the next events after a position, in the order they happened."""
+    """Return the next events after a position, in the order in which they happened."""
     records = await database.fetch(sql.query("events_by_time"), execution_id, *position, limit)
     return [LoggedEvent(_event(record), record["superseded"]) for record in records]
 
@@ -213,7 +214,7 @@ async def event_widths(database: Database, execution_id: int, position: LogPosit
 
 
 async def event_counts(database: Database, execution_id: int) -> EventCounts:
-    """Return how many events an execution has, as far as its runs have been read."""
+    """Return how many events of an execution the log has."""
     record = await database.fetchrow(sql.query("event_counts"), execution_id)
     return EventCounts(*(record or (0, 0)))
 
@@ -243,7 +244,7 @@ async def steps_of(database: Database, execution_id: int) -> list[StepSummary]:
     return [msgspec.convert(dict(record), StepSummary) for record in records]
 
 
-async def problems(database: Database) -> list[ReadProblem]:
+async def read_problems(database: Database) -> list[ReadProblem]:
     """Return the runs whose history the mirror cannot read, the oldest problem first."""
     records = await database.fetch(sql.query("problems"))
     return [msgspec.convert(dict(record), ReadProblem) for record in records]
@@ -269,7 +270,7 @@ class EventTail:
     def __init__(self, execution_id: int) -> None:
         self._execution_id = execution_id
         self.has_ended = False
-        self._last_end = 0
+        self._last_end_id = 0
         self._position = 0
         self._versions: dict[str, int] = {}
 
@@ -287,8 +288,8 @@ class EventTail:
         return [_event(record) for record in new_records]
 
     def _note_end(self, id_: int, event_type: str) -> None:
-        if id_ > self._last_end and event_type in (RESUMED, *LAST_EVENTS):
-            self._last_end, self.has_ended = id_, event_type in LAST_EVENTS
+        if id_ > self._last_end_id and event_type in (RESUMED, *PLAYBOOK_ENDS):
+            self._last_end_id, self.has_ended = id_, event_type in PLAYBOOK_ENDS
 
 
 def _execution(record: asyncpg.Record) -> Execution:

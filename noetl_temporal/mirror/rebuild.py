@@ -18,7 +18,7 @@ BATCH = 1000
 
 
 class RebuildResult(NamedTuple):
-    """The number of rows in noetl.event, and of pruned executions whose rows were left unchanged."""
+    """The number of rows in noetl.event, and of pruned executions whose rows are frozen, so not derived again."""
 
     rows: int
     frozen: int
@@ -34,13 +34,14 @@ async def rebuild(dsn: str, converter: DataConverter = DataConverter.default) ->
         await connection.execute(sql.query("lock_all_cursors"))
         await connection.execute(sql.query("delete_events"))
         for record in await connection.fetch(sql.query("all_runs")):
-            await _derive(store, connection, WorkflowRun(*record))
+            await _derive_rows(store, connection, WorkflowRun(*record))
         await restore_pauses(connection)
         rows = await connection.fetchval("SELECT count(*) FROM noetl.event")
         return RebuildResult(rows, await connection.fetchval(sql.query("count_pruned")))
 
 
-async def _derive(store: Store, connection: Connection, run: WorkflowRun) -> None:
+async def _derive_rows(store: Store, connection: Connection, run: WorkflowRun) -> None:
+    """Derive the rows of a run from its stored history, in batches, and store them with the last state."""
     state, position = None, 0
     while True:
         history_events = await connection.fetch(sql.query("history_after"), *run[:3], position, BATCH)

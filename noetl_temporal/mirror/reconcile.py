@@ -1,4 +1,4 @@
-"""Compare the stored histories with those of the server."""
+"""Compares the stored histories with those of the server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH = 500
 
 
 class Gap(NamedTuple):
-    """A run that is closed at the server, with ``expected`` events, and is not stored completely."""
+    """A run that is closed at the server, where it has ``expected`` events, and that is not stored completely."""
 
     run: WorkflowRun
     expected: int
@@ -26,13 +26,13 @@ class Gap(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """Whether a part of the run is stored, and it was not read to its end."""
+        """Whether only the beginning of the run has been read."""
         return self.stored.events > 0 and not self.stored.is_closed
 
 
 async def reconcile(client: Client, store: Store, since: datetime | None = None) -> list[Gap]:
-    """Return the runs that are not stored completely, and mark them to be read. ``since`` excludes runs that closed
-    before.
+    """Return the closed runs that are not stored completely, and mark them to be read. With ``since``, only runs that
+    closed at that time or later are compared.
     """
     gaps: list[Gap] = []
     async for lengths in _closed_runs(client, since):

@@ -1,4 +1,8 @@
-"""Reads attempt records (machine/call.py AttemptRecord) from the end of an activity, with a report or without one."""
+"""Reads the attempt records of a call (machine/call.py AttemptRecord) from the event that ends its activity.
+
+A completed activity has a report with all records. For any other end there are only those in the failure or in the last
+heartbeat, and what the server knows of the last attempt.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
-from noetl_temporal.mirror.attempt_record import error_of, records_of
+from noetl_temporal.mirror.attempt_record import valid_error, valid_records
 from noetl_temporal.mirror.attempts import write_attempts
 from noetl_temporal.mirror.call import ActivityTimes, Call
 from noetl_temporal.mirror.event_row import RowWriter
@@ -26,7 +30,8 @@ _INTERRUPTED = {"ActivityPause": "paused", "ActivityReset": "reset"}
 """The status of an interrupted attempt, by the type of its failure."""
 
 _MAX_LOST = 20_000
-"""The maximum number of unrecorded attempts of one call that get rows: a report may contain any number."""
+"""The maximum number of attempts of one call that get rows although they have no record: a report may claim any number.
+"""
 
 
 def activity_event_ids(event: HistoryEvent) -> tuple[int, int] | None:
@@ -69,7 +74,9 @@ def _activity_times(
 
 
 def _records_and_outcome(event: HistoryEvent, times: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
-    """Return (records of the attempts, last outcome). Without a report, the last record is the server's."""
+    """Return (records of the attempts, outcome of the last one). Without a report, the last record is made from what
+    the server knows.
+    """
     match event.event_type:
         case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
             return _read_report(first_value(event.activity_task_completed_event_attributes.result.payloads), times)
@@ -83,8 +90,8 @@ def _records_and_outcome(event: HistoryEvent, times: ActivityTimes) -> tuple[lis
 
 
 def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Json]], Json]:
-    """Return (records, outcome) of a report. A report without records, or one that is stored elsewhere, still ends an
-    attempt.
+    """Return (records, outcome) of a report. If it has no records or is a Reference, the record is made from what the
+    server knows.
     """
     report = as_mapping(result)
     if report is None:
@@ -94,13 +101,13 @@ def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Jso
         claim = {"size": stored_result.get("bytes"), "preview": as_text(report.get("preview"))}
         outcome = {**outcome, "result": Reference("payload", {**claim, **_keys_of(stored_result)})}
     status = "ok" if outcome.get("status") == "ok" else "error"
-    record = _record_of_server(times, status, error_of(outcome.get("error")))
-    return records_of(report.get("attempts")) or [record], outcome
+    record = _record_of_server(times, status, valid_error(outcome.get("error")))
+    return valid_records(report.get("attempts")) or [record], outcome
 
 
 def _keys_of(stored_result: dict[str, Json]) -> dict[str, Json]:
-    """Return the ``key`` of the result in noetl.payload. If the result has a large list, return the ``keys`` of the
-    list's pages and its JSON pointer (``under``), unless the result itself is the list.
+    """Return the ``key`` of the result in noetl.payload. For a result with a large list, return the ``keys`` of the
+    list's pages and its JSON pointer, ``under``, which is omitted if the result itself is the list.
     """
     keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored_result.get("parts")) or ()]
     if stored_result.get("is_one"):
@@ -126,13 +133,13 @@ def records_in(details: Json) -> list[dict[str, Json]]:
     """Return the attempt records in the details of a heartbeat (attempt_details.Details); none in any other details."""
     info = as_mapping(details) or {}
     records = [as_mapping(record) for record in (info.get("first"), *(as_list(info.get("records")) or ()))]
-    return records_of([record for record in records if record is not None and "started" in record])
+    return valid_records([record for record in records if record is not None and "started" in record])
 
 
 def _with_last_attempt(
     records: list[dict[str, Json]], times: ActivityTimes, status: str, error: Json = None
 ) -> list[dict[str, Json]]:
-    """Add the server's record of the last attempt, unless that was not started or has reported its own end."""
+    """Add what the server knows of the last attempt, unless no worker started it or it has reported its own end."""
     if times.started is None:
         return records
     if records and records[-1]["number"] >= times.attempt:
@@ -145,7 +152,9 @@ def _with_last_attempt(
 
 
 def _with_lost_attempts(records: list[dict[str, Json]], times: ActivityTimes) -> list[dict[str, Json]]:
-    """Return one record for every attempt: attempts without a record are lost, unless there are too many of them."""
+    """Return one record for every attempt: an attempt without one is lost. If more than _MAX_LOST have none, return
+    only the given records.
+    """
     records_by_number = {record["number"]: record for record in records}
     last = max(records_by_number, default=0)
     if last - len(records_by_number) > _MAX_LOST:
@@ -160,7 +169,7 @@ def _with_lost_attempts(records: list[dict[str, Json]], times: ActivityTimes) ->
 
 
 def _record_of_server(times: ActivityTimes, status: str, error: Json = None) -> dict[str, Json]:
-    """Return the record of an attempt as the server saw it."""
+    """Return the record of the last attempt, from what the server knows."""
     start = times.closed if times.started is None else times.started
     return {"number": times.attempt, "started": start, **_end_columns(times, status, error)}
 

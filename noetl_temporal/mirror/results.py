@@ -1,8 +1,8 @@
 """Fills in results that several rows share: history has a result over 64 bytes only once, and later events refer to the
 row that has it. The result of a run's ``end`` contains the results of steps, which are filled in as well.
 
-A reference to the row of a task's start means the result of the task's last attempt. A row and those that refer to it
-are of the same workflow; it was stored before them or is in the same batch.
+A reference to the row that starts a task means the result of the task's last attempt. A row and those that refer to it
+belong to the same workflow; it was stored before them or is in the same batch.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from msgspec.structs import replace
 
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.connection import Connection
-from noetl_temporal.mirror.event_row import ROW, EventRow
+from noetl_temporal.mirror.event_row import ROW_REFERENCE, EventRow
 from noetl_temporal.mirror.payloads import Json
 
 __all__ = ["ResultsByRow", "fill_in_results", "fill_rows"]
 
 ResultsByRow: TypeAlias = dict[int, dict[str, Json]]
-"""The results of rows, by the id with which other rows refer to them."""
+"""The results of rows, by the id with which other rows refer to each."""
 
 _ATTEMPT = "task.attempt.done"
 
@@ -70,7 +70,7 @@ def _referenced_ids(row: EventRow) -> set[int]:
 
 def _referenced_id(result: dict[str, Json]) -> int | None:
     reference = result.get("reference", {})
-    return int(reference["event_id"]) if reference.get("type") == ROW else None
+    return int(reference["event_id"]) if reference.get("type") == ROW_REFERENCE else None
 
 
 def _referenced_result(result: dict[str, Json], results: ResultsByRow) -> dict[str, Json]:
@@ -89,7 +89,7 @@ def _with_parts(result: dict[str, Json], results: ResultsByRow) -> dict[str, Jso
 
 def _part(part: dict[str, Json], result: dict[str, Json] | None) -> Json:
     if result is None:
-        return {"reference": {"type": ROW, "event_id": str(part["row"]), "size": part["size"]}}
+        return {"reference": {"type": ROW_REFERENCE, "event_id": str(part["row"]), "size": part["size"]}}
     if "reference" in result:
         return {"reference": result["reference"]}
     return result["context"] if part["is_mapping"] else result["context"]["value"]

@@ -1,7 +1,7 @@
 """The ``retry_config`` of rows: the rules that repeat a call, in the shape of the loop-and-retry design.
 
-If the playbook has a ``retry`` clause, rows show it as written. If it has policy or case rules, rows show
-``[{when, then}]``, with what the rules change in the next call and what they collect.
+If a task has a ``retry`` clause, its rows show it as written. If it has policy or case rules, they show
+``[{when, then}]``: ``then`` has what a rule changes in the next call, and what it collects.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CLAUSE_NAMES = {
 """The names in a ``retry`` clause, by field of a rule."""
 
 _SINKS = ("per_iteration", "sink")
-"""Keys of a clause that store something, which have rows of their own."""
+"""Keys of a clause that declare sinks, which have rows of their own."""
 
 
 def configs_of_run(run_input: dict[str, Json]) -> dict[str, Json]:

@@ -12,8 +12,8 @@ rows that they add. There are two kinds of rows:
 The items of a frame have both kinds in the segments that its activity stored (frames.py).
 
 The state is small, also with hundreds of calls in progress: the end of an activity refers to the events of its schedule
-and start, and these are looked up (``needed_event_ids``, then ``earlier``) instead of being kept. Folding any prefix,
-saving the state as JSON, and folding the rest has the same result as folding all events.
+and start, which are looked up (``needed_event_ids``, then ``earlier_events``) and not part of the state. Folding any
+prefix, saving the state as JSON, and folding the other events has the same result as folding all events.
 
 The state lists what has started and not ended, so that the rows are complete if a run is stopped from outside
 (ends.py). A run that continues another inherits its list.
@@ -35,16 +35,16 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.mirror import incidents
 from noetl_temporal.mirror.ends import write_ends
 from noetl_temporal.mirror.event_row import EventRow, RowWriter
+from noetl_temporal.mirror.event_types import PLAYBOOK_ENDS
 from noetl_temporal.mirror.frames import is_frame, write_frame
 from noetl_temporal.mirror.payloads import (
-    TRAIL,
     Json,
     as_mapping,
     first_value,
     input_of,
+    payload_value,
     trail_in_marker,
     trail_of,
-    value,
 )
 from noetl_temporal.mirror.raw import WorkflowRun, is_reset
 from noetl_temporal.mirror.reports import activity_event_ids, write_call
@@ -52,13 +52,12 @@ from noetl_temporal.mirror.retry_config import configs_of_run
 from noetl_temporal.mirror.run_context import add_context
 from noetl_temporal.mirror.run_state import RunState, clock_above
 from noetl_temporal.mirror.sanitise import sanitise
+from noetl_temporal.naming import TRAIL
 
 __all__ = ["UnreadableRunError", "fold", "initial_state", "needed_event_ids"]
 
 _RESETTER = "history-resetter"
 """The identity in the TERMINATED event of a run that a reset replaced by another."""
-
-_PLAYBOOK_ENDS = ("playbook.completed", "playbook.failed", "playbook.cancelled")
 
 
 class UnreadableRunError(Exception):
@@ -85,8 +84,8 @@ def initial_state(run: WorkflowRun, event: HistoryEvent, previous: RunState | No
         clock=clock_above(max(run_input.get("after", 0), loop.get("after", 0))),
         slot=loop.get("slot", 0),
         loop_id=loop.get("loop_id", ""),
-        loop_run=loop.get("run", ""),
-        started=loop.get("event_id"),
+        loop_step_run_id=loop.get("run", ""),
+        root_event_id=loop.get("event_id"),
         workload={} if loop else _workload(run_input),
         retry_configs=configs_of_run(run_input),
     )
@@ -99,9 +98,9 @@ def _workload(run_input: dict[str, Json]) -> dict[str, Json]:
     """Return the playbook's defaults, with templates as written, overridden by the payload. A stored value is replaced
     by its size.
     """
-    stored_parts: dict[str, dict[str, Json]] = run_input.get("kept", {})
+    stored_values: dict[str, dict[str, Json]] = run_input.get("kept", {})
     workload = sanitise({**run_input["graph"].get("workload", {}).get("data", {}), **run_input.get("payload", {})})
-    for path, reference in stored_parts.items():
+    for path, reference in stored_values.items():
         keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]
         workload = _put_size(workload, keys, {"_truncated": True, "_size": reference.get("bytes", 0)})
     return workload
@@ -123,26 +122,26 @@ def needed_event_ids(events: Iterable[HistoryEvent]) -> set[int]:
     return {id_ for event in events for id_ in activity_event_ids(event) or () if id_}
 
 
-def fold(state: RunState, events: Sequence[HistoryEvent], earlier: Mapping[int, HistoryEvent]) -> list[EventRow]:
-    """Return the rows that the events add, and update ``state``. ``earlier`` contains at least those in
-    ``needed_event_ids``.
+def fold(state: RunState, events: Sequence[HistoryEvent], earlier_events: Mapping[int, HistoryEvent]) -> list[EventRow]:
+    """Return the rows that the events add, and update ``state``. ``earlier_events`` has at least the events with the
+    ``needed_event_ids``, by id.
     """
     rows: list[EventRow] = []
     for event in events:
         writer = RowWriter(state, event)
-        _handle_event(writer, earlier)
+        _handle_event(writer, earlier_events)
         rows += writer.rows
     return rows
 
 
-def _handle_event(writer: RowWriter, earlier: Mapping[int, HistoryEvent]) -> None:
-    activity = activity_event_ids(writer.event)
-    if activity is not None:
-        schedule_event, start_event = activity
-        if is_frame(earlier[schedule_event]):
-            write_frame(writer, earlier[schedule_event])
+def _handle_event(writer: RowWriter, earlier_events: Mapping[int, HistoryEvent]) -> None:
+    event_ids = activity_event_ids(writer.event)
+    if event_ids is not None:
+        schedule_event, start_event = earlier_events[event_ids[0]], earlier_events.get(event_ids[1])
+        if is_frame(schedule_event):
+            write_frame(writer, schedule_event)
         else:
-            write_call(writer, earlier[schedule_event], earlier.get(start_event))
+            write_call(writer, schedule_event, start_event)
     elif writer.event.event_type in _HANDLERS:
         _HANDLERS[writer.event.event_type](writer)
 
@@ -172,20 +171,22 @@ def _on_marker_recorded(writer: RowWriter) -> None:
 
 
 def _trail_in_fields(fields: Mapping[str, Payload]) -> Json:
-    return value(fields[TRAIL]) if TRAIL in fields else None
+    return payload_value(fields[TRAIL]) if TRAIL in fields else None
 
 
 def _write_trail(writer: RowWriter, trail: Json) -> None:
-    """Write the events of a trail. One in storage that cannot be read is missing in the log, not in noetl.history."""
+    """Write the events of a trail. A trail that is a Reference is missing in the log, but not in noetl.history."""
     state = writer.state
     for event in trail_of(trail):
         if event["type"] == "playbook.execution.requested":
-            state.started = event["id"]
+            state.root_event_id = event["id"]
         if not state.loop_id:
             add_context(state, event)
-        state.ended = state.ended or event["type"] in _PLAYBOOK_ENDS
-        state.paused = event["type"] == "playbook.paused" or (state.paused and event["type"] != "playbook.resumed")
-        state.last = max(state.last, millisecond_of(event["id"]))
+        state.has_ended = state.has_ended or event["type"] in PLAYBOOK_ENDS
+        state.is_paused = event["type"] == "playbook.paused" or (
+            state.is_paused and event["type"] != "playbook.resumed"
+        )
+        state.last_event_ms = max(state.last_event_ms, millisecond_of(event["id"]))
         writer.add_domain_event(event)
 
 
@@ -243,7 +244,7 @@ def _on_paused(writer: RowWriter) -> None:
 def _on_unpaused(writer: RowWriter) -> None:
     """Write the resumption, unless the playbook is also paused by a request to it."""
     attributes = writer.event.workflow_execution_unpaused_event_attributes
-    if not writer.state.loop_id and not writer.state.paused:
+    if not writer.state.loop_id and not writer.state.is_paused:
         meta = {"by": attributes.identity, "reason": attributes.reason, "in_temporal": True}
         writer.add_run_row("playbook.resumed", "RUNNING", meta=meta)
 
@@ -251,10 +252,10 @@ def _on_unpaused(writer: RowWriter) -> None:
 # ---- workflow tasks --------------------------------------------------------------------------------------------------
 
 
-def _on_task_failed(writer: RowWriter) -> None:
+def _on_workflow_task_failed(writer: RowWriter) -> None:
     if is_reset(writer.event):
         _write_reset(writer)
-    incidents.on_task_failed(writer)
+    incidents.on_workflow_task_failed(writer)
 
 
 def _write_reset(writer: RowWriter) -> None:
@@ -264,7 +265,7 @@ def _write_reset(writer: RowWriter) -> None:
     What the former run wrote from ``event_id`` of its history on is superseded.
     """
     state, attributes = writer.state, writer.event.workflow_task_failed_event_attributes
-    state.ended = False
+    state.has_ended = False
     origin = {"base_run_id": attributes.base_run_id, "event_id": writer.event.event_id}
     reason = attributes.failure.message
     writer.add_run_row(f"{state.kind}.resumed", "RUNNING", meta={"reset": {**origin, "reason": reason}})
@@ -277,11 +278,11 @@ _HANDLERS: Mapping[int, Callable[[RowWriter], None]] = {
     EventType.EVENT_TYPE_MARKER_RECORDED: _on_marker_recorded,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_PAUSED: _on_paused,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UNPAUSED: _on_unpaused,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: incidents.on_task_scheduled,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED: incidents.on_task_started,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: incidents.on_task_completed,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _on_task_failed,
-    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT: incidents.on_task_timed_out,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED: incidents.on_workflow_task_scheduled,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED: incidents.on_workflow_task_started,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED: incidents.on_workflow_task_completed,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED: _on_workflow_task_failed,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT: incidents.on_workflow_task_timed_out,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED: _on_completed,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED: _on_failed,
     EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: _on_timed_out,

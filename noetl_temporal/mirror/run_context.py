@@ -1,7 +1,7 @@
-"""The context of rows about a playbook, its workflow and its steps (loop-and-retry design, Context).
+"""Adds the playbook's context to rows about a playbook, its workflow and its steps (loop-and-retry design, Context).
 
-There are many rows of calls and iterations, so their context is only their own input; views add the context of the last
-row that has it.
+Rows about calls and iterations are many, so their context has only their own input; views add the playbook's context of
+the last row that has it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def add_context(state: RunState, event: dict[str, Json]) -> None:
 
 
 def _result(event: dict[str, Json], meta: dict[str, Json]) -> Json:
-    """Return the entry of a step in ``_step_results``: its status, and whether it has a result of which type."""
+    """Return the entry of a step in ``_step_results``: its status, whether it has a result, and of which type."""
     result = event.get("result")
     has_data = result is not None or "left_out" in meta
     fields: dict[str, Json] = {"has_data": has_data, "status": _STATUSES[event["type"]]}

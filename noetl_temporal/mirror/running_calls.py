@@ -1,8 +1,8 @@
 """Stores the attempts of calls in progress, from the pending activities at the server (semantics.md 40).
 
 History has the attempts of a call only when the call has ended. Until then, heartbeats carry the records of attempts
-that have ended, and the server lists the one that runs or waits. The attempts of calls that take longer than
-PATIENCE_SECONDS are written regularly to noetl.running_attempt.
+that have ended, and the server lists the current one. The attempts of calls that take longer than MIN_CALL_SECONDS are
+written to noetl.running_attempt every UPDATE_SECONDS.
 """
 
 from __future__ import annotations
@@ -24,28 +24,32 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.mirror.attempt_record import records_of
+from noetl_temporal.mirror.attempt_record import valid_records
 from noetl_temporal.mirror.call_pauses import CallPause, write_pauses
 from noetl_temporal.mirror.event_row import iso
-from noetl_temporal.mirror.event_table import project, to_json
+from noetl_temporal.mirror.event_table import to_json, update_execution
 from noetl_temporal.mirror.frames import is_frame
 from noetl_temporal.mirror.payloads import Json, as_mapping, first_value
-from noetl_temporal.mirror.raw import WorkflowRun, closes
+from noetl_temporal.mirror.raw import WorkflowRun, ends_run
 from noetl_temporal.mirror.reports import activity_event_ids, records_in
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.naming import PAUSE_REASON
 
-__all__ = ["CallSnapshot", "RunningCalls", "watch"]
+__all__ = ["CallSnapshot", "RunningCalls", "watch_calls"]
 
 _log = logging.getLogger(__name__)
 
-WATCH_SECONDS = 1.0
-PATIENCE_SECONDS = 2.0
+UPDATE_SECONDS = 1.0
+"""Seconds between updates."""
+
+MIN_CALL_SECONDS = 2.0
+"""How long a call must be in progress before its attempts are stored."""
+
 MAX_RUNS = 50
-"""Runs that are updated at a time, in turn."""
+"""The maximum number of runs in one update; with more runs, those that were not updated for the longest time."""
 
 MAX_CALLS = 100
-"""Calls of one run that are shown."""
+"""The maximum number of calls of one run whose attempts are stored."""
 
 _END_STATUSES = {"error": "FAILED", "lost": "FAILED", "ok": "COMPLETED"}
 """The status of an attempt that has ended, by that of its record; CANCELLED for any other."""
@@ -54,7 +58,8 @@ _WAITING: Mapping[int, str] = {
     PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED: "PENDING",
     PendingActivityState.PENDING_ACTIVITY_STATE_PAUSED: "PAUSED",
 }
-"""The status of an attempt that does not run, by the state of its activity: it is due later, or paused in Temporal."""
+"""The status of an attempt that no worker runs, by the state of its activity: it is due later, or paused in Temporal.
+"""
 
 
 @dataclass
@@ -82,13 +87,13 @@ class CallSnapshot:
 
 
 class RunningCalls:
-    """The calls in progress of all followed runs, except those inside frames. ``transient`` are the errors after which
-    the update is repeated.
+    """The calls in progress of all followed runs, except those inside frames. After an error in ``transient_errors``
+    the whole update is repeated later; any other one concerns a single run.
     """
 
-    def __init__(self, client: Client, store: Store, transient: tuple[type[BaseException], ...]) -> None:
+    def __init__(self, client: Client, store: Store, transient_errors: tuple[type[BaseException], ...]) -> None:
         self._client = client
-        self.transient = transient
+        self.transient_errors = transient_errors
         self._store = store
         self._pending: dict[WorkflowRun, dict[int, _Call]] = {}
         self._shown_runs: set[WorkflowRun] | None = None
@@ -96,7 +101,7 @@ class RunningCalls:
         self._updated_at: dict[WorkflowRun, float] = {}
 
     def note_events(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
-        """Note which calls start and end with a run's next events."""
+        """Record which calls start and end with a run's next events."""
         calls = self._pending.setdefault(run, {})
         for event in events:
             if event.HasField("activity_task_scheduled_event_attributes") and not is_frame(event):
@@ -104,7 +109,7 @@ class RunningCalls:
                 calls[event.event_id] = _Call(id_, time.monotonic())
             elif (event_ids := activity_event_ids(event)) is not None:
                 calls.pop(event_ids[0], None)
-        if not calls or closes(events):
+        if not calls or ends_run(events):
             del self._pending[run]
 
     async def update(self) -> None:
@@ -114,7 +119,7 @@ class RunningCalls:
             self._shown_runs = set()
         now = time.monotonic()
         oldest = {run: min(call.started_at for call in calls.values()) for run, calls in self._pending.items()}
-        due = {run for run, started_at in oldest.items() if started_at <= now - PATIENCE_SECONDS}
+        due = {run for run, started_at in oldest.items() if started_at <= now - MIN_CALL_SECONDS}
         self._updated_at = {run: at for run, at in self._updated_at.items() if run in due}
         for run in self._shown_runs - due:
             await self.store_snapshot(run, CallSnapshot(datetime.now(UTC)))
@@ -127,10 +132,10 @@ class RunningCalls:
     async def _update_run(self, run: WorkflowRun) -> None:
         try:
             await self.store_snapshot(run, await self._snapshot(run))
-        except self.transient:
+        except self.transient_errors:
             raise
         except Exception as error:
-            _log.debug("%s run %s: cannot look at its calls in progress: %s", run.workflow_id, run.run_id, error)
+            _log.debug("%s run %s: cannot read its calls in progress: %s", run.workflow_id, run.run_id, error)
 
     async def store_snapshot(self, run: WorkflowRun, snapshot: CallSnapshot) -> None:
         """Replace the stored attempts of a run. A call that was paused or resumed in Temporal itself changes the status
@@ -148,7 +153,7 @@ class RunningCalls:
                     running_ids = sorted(call_ids - {pause.columns["call_id"] for pause in snapshot.pauses})
                     await write_pauses(connection, run, execution_id, snapshot.pauses, running_ids, snapshot.at)
                 if is_paused is not (run in self._paused_runs):
-                    await project(connection, execution_id)
+                    await update_execution(connection, execution_id)
         self._paused_runs = self._paused_runs | {run} if is_paused else self._paused_runs - {run}
 
     async def _remove_shown_attempts(self) -> None:
@@ -156,7 +161,7 @@ class RunningCalls:
         async with self._store.pool.acquire() as connection, connection.transaction():
             await connection.execute(sql.query("lock_attempts"), self._client.namespace)
             for record in await connection.fetch(sql.query("delete_attempts"), self._client.namespace):
-                await project(connection, record["execution_id"])
+                await update_execution(connection, record["execution_id"])
 
     async def _snapshot(self, run: WorkflowRun) -> CallSnapshot:
         snapshot = CallSnapshot(datetime.now(UTC))
@@ -205,7 +210,7 @@ class RunningCalls:
 
 def _rows(columns: dict[str, Json], activity: PendingActivityInfo, details: Json) -> list[Json]:
     """Return a row for each known attempt. The details may be those of an attempt before the current one."""
-    records = records_of(records_in(details))
+    records = valid_records(records_in(details))
     rows = [_row(columns, record) for record in records]
     last_number = records[-1]["number"] if records else 0
     status = _WAITING.get(activity.state, "STARTED")
@@ -246,17 +251,17 @@ def _columns_of_call(call: dict[str, Json]) -> dict[str, Json]:
     }
 
 
-def _time(at: Timestamp) -> str | None:
-    return at.ToJsonString() if at.seconds else None
+def _time(timestamp: Timestamp) -> str | None:
+    return timestamp.ToJsonString() if timestamp.seconds else None
 
 
-async def watch(calls: RunningCalls) -> None:
-    """Update the calls in progress every WATCH_SECONDS. Never returns."""
+async def watch_calls(calls: RunningCalls) -> None:
+    """Update the calls in progress every UPDATE_SECONDS. Never returns."""
     while True:
-        await asyncio.sleep(WATCH_SECONDS)
+        await asyncio.sleep(UPDATE_SECONDS)
         try:
             await calls.update()
-        except calls.transient as error:
-            _log.debug("cannot look at calls in progress: %s", error)
+        except calls.transient_errors as error:
+            _log.debug("cannot read calls in progress: %s", error)
         except Exception:
-            _log.exception("cannot look at calls in progress")
+            _log.exception("cannot read calls in progress")

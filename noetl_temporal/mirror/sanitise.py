@@ -1,6 +1,4 @@
-"""Removes from a value what an event must not contain: secrets, internal fields, large values (loop-and-retry seed,
-Context).
-"""
+"""Removes secrets, internal fields and large values from the context of a row (loop-and-retry design, Context)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The mirror as a service: finds runs, follows them, and catches up on what it missed.
+"""The mirror as a service: it finds runs, follows them, and reads what it missed.
 
 Temporal's visibility list has every run that was started. Two other ways find runs earlier: the history of a run links
-to the loops and sub-playbooks that it starts and to the run that continues it (but not after a reset), and a client
-that watches a run announces it (announcements.py). A run is stored before it is read, so that a restarted mirror
-continues with all open runs.
+to the loops and sub-playbooks that it starts and to the run that continues it (but not to one that a reset created),
+and a client that follows a run announces it (announcements.py). A run is stored before its history is read, so that a
+restarted mirror continues with all open runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.follow import MAX_POLLS, TRANSIENT_ERRORS, Follower, Polls, finish_despite_cancel
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.reconcile import Gap, reconcile
-from noetl_temporal.mirror.running_calls import RunningCalls, watch
+from noetl_temporal.mirror.running_calls import RunningCalls, watch_calls
 from noetl_temporal.mirror.store import Store, open_store
 from noetl_temporal.visibility import NOETL_WORKFLOWS
 
@@ -29,12 +29,12 @@ __all__ = ["Mirror", "follow_execution", "mirroring"]
 
 _log = logging.getLogger(__name__)
 
-QUICK_SECONDS = 0.05
-SLOW_SECONDS = 0.25
-"""Seconds between queries of the visibility list: short after something was found, then longer."""
+MIN_LIST_SECONDS = 0.05
+MAX_LIST_SECONDS = 0.25
+"""Seconds between queries of the visibility list: the shortest after a new run was found, then longer."""
 
 OVERLAP = timedelta(seconds=30)
-"""How far each query of the list goes back: a run may be listed late, and clocks differ."""
+"""How far a query of the list goes back before the previous one: a run may be listed late, and clocks differ."""
 
 RECONCILE_SECONDS = 300.0
 """Seconds between comparisons of the stored histories with those of the server."""
@@ -44,8 +44,8 @@ FAILED_SECONDS = 30.0
 
 
 class Mirror:
-    """Follows every announced or listed run, and every run that those link to. If reading a run or searching for runs
-    fails, the others continue: no task of the mirror ends with an error.
+    """Follows every announced or listed run, and every run that those link to. No task of the mirror ends with an
+    error: if one run cannot be read, or one search for runs fails, the others continue.
     """
 
     def __init__(self, client: Client, store: Store, group: asyncio.TaskGroup, max_polls: int) -> None:
@@ -55,7 +55,7 @@ class Mirror:
         calls = RunningCalls(client, store, TRANSIENT_ERRORS)
         self._follower = Follower(client, store, Polls(max_polls), self.follow, calls)
         self._tasks: dict[WorkflowRun, asyncio.Task[None]] = {}
-        tasks = (self._discover(), self._listen(), self._reconcile(), watch(calls))
+        tasks = (self._discover(), self._listen(), self._reconcile(), watch_calls(calls))
         self._searches = [group.create_task(task) for task in tasks]
 
     def follow(self, run: WorkflowRun) -> asyncio.Task[None]:
@@ -65,7 +65,7 @@ class Mirror:
         return self._tasks[run]
 
     def stop(self) -> None:
-        """Stop following; transactions that have begun are finished."""
+        """Cancel all tasks; transactions that have begun are finished."""
         for task in (*self._searches, *self._tasks.values()):
             task.cancel()
 
@@ -86,7 +86,7 @@ class Mirror:
         """Follow all open runs and every run in the visibility list. Never returns."""
         since: datetime | None = None
         listed_before: set[WorkflowRun] = set()
-        pause = QUICK_SECONDS
+        delay = MIN_LIST_SECONDS
         while True:
             start_time = datetime.now(UTC)
             try:
@@ -94,34 +94,37 @@ class Mirror:
                     await finish_despite_cancel(self._store.open_runs(self._client.namespace)) if since is None else []
                 )
                 runs = await self._list_runs(since)
-                new_runs = [*open_runs, *await finish_despite_cancel(self._store.enrol(sorted(runs - listed_before)))]
+                new_runs = [
+                    *open_runs,
+                    *await finish_despite_cancel(self._store.add_runs(sorted(runs - listed_before))),
+                ]
             except TRANSIENT_ERRORS as error:
                 _log.warning("cannot list new runs: %s", reason_of(error))
-                pause = SLOW_SECONDS
+                delay = MAX_LIST_SECONDS
             except Exception:
                 _log.exception("cannot list new runs; retrying in %g s", FAILED_SECONDS)
-                pause = FAILED_SECONDS
+                delay = FAILED_SECONDS
             else:
                 for run in new_runs:
                     self.follow(run)
                 since, listed_before = start_time - OVERLAP, runs
-                pause = QUICK_SECONDS if new_runs else min(pause * 1.2, SLOW_SECONDS)
-            await asyncio.sleep(pause)
+                delay = MIN_LIST_SECONDS if new_runs else min(delay * 1.2, MAX_LIST_SECONDS)
+            await asyncio.sleep(delay)
 
     async def _listen(self) -> None:
-        """Follow every run that is announced. Never returns."""
+        """Follow every announced run. Never returns."""
         while True:
             try:
                 async with listening(self._store.pool) as announced_runs:
                     while run := await announced_runs.get():
                         if run.namespace == self._client.namespace:
-                            for new_run in await finish_despite_cancel(self._store.enrol([run])):
+                            for new_run in await finish_despite_cancel(self._store.add_runs([run])):
                                 self.follow(new_run)
             except TRANSIENT_ERRORS as error:
                 _log.debug("cannot listen for new runs: %s", reason_of(error))
             except Exception:
                 _log.exception("cannot follow an announced run; the next listing includes it")
-            await asyncio.sleep(SLOW_SECONDS)
+            await asyncio.sleep(MAX_LIST_SECONDS)
 
     async def _list_runs(self, since: datetime | None) -> set[WorkflowRun]:
         query = NOETL_WORKFLOWS
@@ -134,7 +137,7 @@ class Mirror:
         }
 
     async def _reconcile(self) -> None:
-        """Read runs again that lack events, every RECONCILE_SECONDS. Never returns."""
+        """Every RECONCILE_SECONDS, follow the runs that lack events. Never returns."""
         since: datetime | None = None
         while True:
             await asyncio.sleep(RECONCILE_SECONDS)
@@ -149,9 +152,9 @@ class Mirror:
                 continue
             since = start_time - OVERLAP
             for gap in gaps:
-                self._read_again(gap)
+                self._follow_gap(gap)
 
-    def _read_again(self, gap: Gap) -> None:
+    def _follow_gap(self, gap: Gap) -> None:
         """Follow a run that lacks events, unless it is followed already."""
         if gap.run not in self._tasks:
             names = gap.run.workflow_id, gap.run.run_id
@@ -173,7 +176,7 @@ async def mirroring(client: Client, dsn: str, *, max_polls: int = MAX_POLLS) -> 
 
 
 async def follow_execution(client: Client, dsn: str, workflow_id: str, run_id: str | None = None) -> None:
-    """Mirror one playbook's run with its loops, sub-playbooks and continuations, until all is closed and stored.
+    """Mirror one playbook's run with its loops, sub-playbooks and continuations, until all are closed and stored.
 
     Safe beside a running mirror. Raises RPCError for a workflow that does not exist, UnreadableRunError.
     """

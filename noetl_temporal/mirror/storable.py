@@ -1,9 +1,9 @@
-"""Replaces characters that Postgres cannot store: neither text nor jsonb accepts NUL, and jsonb accepts no half of a
-surrogate pair.
+"""Replaces characters that Postgres cannot store: neither text nor jsonb accepts NUL, and jsonb accepts no lone
+surrogate.
 
-Each such character becomes U+FFFD, the replacement character. The JSON of history is changed before it is decoded, so
-that the fold continues from a stored state as from one in memory. Strings of history outside of JSON, such as messages
-and identities, are changed when they are written.
+Each such character becomes U+FFFD, the replacement character. JSON in history is changed before it is decoded, so that
+the state of the fold is the same in memory and after it was stored. Strings of history outside of JSON, such as
+messages and identities, are changed when they are written.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Stores the history events of a run in Postgres.
+"""Stores the history events of runs, and the rows derived from them, in Postgres.
 
 One transaction stores a batch of events, the rows of noetl.event that they add, and the cursor's new position. It locks
-the cursor first: if two mirrors read the same run, the second one finds the position moved and adds nothing.
+the cursor first: if two mirrors read the same run, the second one finds the position advanced and adds nothing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from noetl_temporal.mirror.origins import note_origin, note_parent
 from noetl_temporal.mirror.owners import ReadEvent, keys_in, store_owner
 from noetl_temporal.mirror.payloads import with_plain_values
 from noetl_temporal.mirror.playbook import Playbook, playbook_of
-from noetl_temporal.mirror.raw import WorkflowRun, closes, continues, from_row, links, to_row
+from noetl_temporal.mirror.raw import WorkflowRun, continued_run, ends_run, from_row, linked_runs, to_row
 from noetl_temporal.mirror.rows import fold, initial_state, needed_event_ids
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.mirror.storable import storable_text
@@ -70,7 +70,9 @@ class UnreadRunError(Exception):
 
 
 class StoredHistory(NamedTuple):
-    """What is stored of a run: whether it was read to its end, how many events, and whether the last one closes it."""
+    """The stored part of a run: whether it was read to its end, the number of its events, and whether the last one
+    closes the run.
+    """
 
     is_closed: bool
     events: int
@@ -90,36 +92,41 @@ class Store:
         self.pool = pool
         self.converter = converter
 
-    async def enrol(self, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
-        """Store runs that must be read, and return those that were not known. A run with an id that cannot be stored is
-        recorded as a problem and not returned.
+    async def add_runs(self, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
+        """Add cursors for runs that must be read, and return the runs that had none. A run with an id that cannot be
+        stored is recorded as a problem and not returned.
         """
         async with self.pool.acquire() as connection:
-            return await _enrol(connection, runs)
+            return await _add_runs(connection, runs)
 
     async def open_runs(self, namespace: str) -> list[WorkflowRun]:
         """Return the runs that were not read to their end."""
         return [WorkflowRun(*record) for record in await self.pool.fetch(sql.query("open_runs"), namespace)]
 
     async def rewind(self, run: WorkflowRun) -> None:
-        """Mark a run to be read again from its start; what is stored of it stays."""
+        """Mark a run to be read again from its start. Its stored events and rows stay."""
         await self.pool.execute(sql.query("rewind"), *run)
 
     async def stored_histories(self, runs: Sequence[WorkflowRun]) -> dict[WorkflowRun, StoredHistory]:
-        """Return what is stored of each run, known or not, except runs with an id that cannot be stored."""
+        """Return the stored part of each run, also of runs without a cursor, but not of those with an id that cannot be
+        stored.
+        """
         records = await self.pool.fetch(sql.query("stored_histories"), *_columns_of(list(filter(_is_storable, runs))))
         return {WorkflowRun(*record[:4]): StoredHistory(*record[4:]) for record in records}
 
     async def give_up(self, run: WorkflowRun) -> None:
-        """Stop reading a run that the server has removed. Unless it was read to its end, a problem is noted."""
+        """Close the cursor of a run that the server has removed. If the run was not read to its end, that is stored as
+        its problem.
+        """
         await self.pool.execute(sql.query("give_up"), *run, REMOVED)
 
     async def note_problem(self, run: WorkflowRun, problem: str) -> None:
-        """Note why a run cannot be read further; cleared when reading continues."""
+        """Store why a run cannot be read further; cleared when reading continues."""
         await self.pool.execute(sql.query("note_problem"), *run, storable_text(problem))
 
     async def ingest(self, run: WorkflowRun, events: Sequence[HistoryEvent]) -> list[WorkflowRun]:
-        """Store a whole batch of the run's events. Returns the runs that it links to and that can be read, new or not.
+        """Store a whole batch of the run's events. Returns the runs to which it links, except those that cannot be
+        stored.
 
         Events that are already stored add nothing, and must equal the stored ones.
         Raises ConflictError, GapError, UnknownExecutionError, UnreadRunError, UnreadableRunError, asyncpg's errors.
@@ -127,7 +134,7 @@ class Store:
         async with self.pool.acquire() as connection, connection.transaction():
             cursor = await _lock_cursor(connection, run)
             new_events = [event for event in events if event.event_id > cursor.position]
-            run_links = links(run, events)
+            run_links = linked_runs(run, events)
             if len(new_events) < len(events) or not cursor.position:
                 await _check_types(connection, run, events)
             if new_events:
@@ -135,7 +142,7 @@ class Store:
                 await connection.execute(
                     sql.query("add_history"), *run[:3], *zip(*map(to_row, new_events), strict=True)
                 )
-                await _enrol(connection, run_links)
+                await _add_runs(connection, run_links)
                 await note_parent(connection, run, list(filter(_is_storable, run_links)))
                 state = await self.add_rows(connection, run, cursor.state, new_events)
                 await _move_cursor(connection, run, new_events, state)
@@ -144,33 +151,35 @@ class Store:
     async def add_rows(
         self, connection: Connection, run: WorkflowRun, state: RunState | None, events: Sequence[HistoryEvent]
     ) -> RunState:
-        """Derive event rows from a run's next events, which noetl.history has, and store them. Returns the new state.
+        """Derive event rows from a run's next events, which are stored in noetl.history, and store them. Returns the
+        new state.
 
-        The run's execution owns the payloads that the events name."""
-        reads = [await self._read(event) for event in events]
-        plain_events = [event.plain for event in reads]
+        The run's execution becomes the owner of the payloads to which the events refer.
+        """
+        read_events = [await self._read_event(event) for event in events]
+        plain_events = [event.plain for event in read_events]
         if state is None:
-            state = initial_state(run, plain_events[0], await self._state_before(connection, run, events[0]))
+            state = initial_state(run, plain_events[0], await self._previous_state(connection, run, events[0]))
             playbook = playbook_of(plain_events[0])
             if playbook is not None:
-                await _register(connection, playbook)
-        earlier = await self._referenced_events(connection, run, plain_events)
-        await add_events(connection, run, fold(state, plain_events, earlier))
-        await store_owner(connection, state.execution_id, reads)
+                await _add_execution(connection, playbook)
+        earlier_events = await self._referenced_events(connection, run, plain_events)
+        await add_events(connection, run, fold(state, plain_events, earlier_events))
+        await store_owner(connection, state.execution_id, read_events)
         await note_origin(connection, run, events)
         return state
 
-    async def _read(self, event: HistoryEvent) -> ReadEvent:
+    async def _read_event(self, event: HistoryEvent) -> ReadEvent:
         """Return the event with its values, also those in external storage."""
         event = await decrypt_event(event, self.converter)
         plain_event = await with_plain_values(event, self.converter)
         return ReadEvent(event, *await with_entries(plain_event, self.converter), keys_in(plain_event))
 
-    async def _state_before(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
+    async def _previous_state(self, connection: Connection, run: WorkflowRun, event: HistoryEvent) -> RunState | None:
         """Return the last state of the run that continued as this one; None if there is no such run, or the server had
         removed it before it was read.
         """
-        previous = continues(run, event)
+        previous = continued_run(run, event)
         if previous is None:
             return None
         record = await connection.fetchrow(sql.query("state_of"), *previous[:3])
@@ -210,12 +219,12 @@ async def open_store(dsn: str, converter: DataConverter = DataConverter.default)
         yield Store(pool, converter)
 
 
-async def _enrol(connection: Connection, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
+async def _add_runs(connection: Connection, runs: Sequence[WorkflowRun]) -> list[WorkflowRun]:
     for run in runs:
         if not _is_storable(run):
             await connection.execute(sql.query("give_up"), *map(storable_text, run), UNSTORABLE)
     storable_runs = list(filter(_is_storable, runs))
-    records = await connection.fetch(sql.query("enrol"), *_columns_of(storable_runs)) if storable_runs else []
+    records = await connection.fetch(sql.query("add_runs"), *_columns_of(storable_runs)) if storable_runs else []
     return [WorkflowRun(*record) for record in records]
 
 
@@ -228,13 +237,13 @@ async def _lock_cursor(connection: Connection, run: WorkflowRun) -> _Cursor:
     """Return the cursor, locked until the transaction ends."""
     record = await connection.fetchrow(sql.query("lock_cursor"), *run[:3])
     if record is None:
-        await _enrol(connection, [run])
+        await _add_runs(connection, [run])
         return await _lock_cursor(connection, run)
     return _Cursor(record["position"], record["is_closed"], _state_of(record))
 
 
 async def _check_types(connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent]) -> None:
-    """Raise ConflictError where the server has another event than is stored under its id."""
+    """Raise ConflictError if an event has another type than the one that is stored with its id."""
     types = {row[0]: row[1] for row in map(to_row, events)}
     for record in await connection.fetch(sql.query("stored_types"), *run[:3], list(types)):
         id_, stored_type = record
@@ -246,7 +255,7 @@ async def _check_types(connection: Connection, run: WorkflowRun, events: Sequenc
 
 
 def _check_sequence(run: WorkflowRun, position: int, events: Sequence[HistoryEvent]) -> None:
-    """Raise GapError unless the events follow what is stored, and each other."""
+    """Raise GapError unless the events follow the stored ones and each other without a gap."""
     for expected, event in enumerate(events, position + 1):
         if event.event_id != expected:
             raise GapError(
@@ -261,12 +270,12 @@ def _state_of(record: asyncpg.Record) -> RunState | None:
 async def _move_cursor(
     connection: Connection, run: WorkflowRun, events: Sequence[HistoryEvent], state: RunState
 ) -> None:
-    values = events[-1].event_id, closes(events), to_json(state), state.execution_id
+    values = events[-1].event_id, ends_run(events), to_json(state), state.execution_id
     await connection.execute(sql.query("move_cursor"), *run[:3], *values)
 
 
-async def _register(connection: Connection, playbook: Playbook) -> None:
-    """Add the playbook to the catalog, as a new version if its text is new, and the execution as running."""
+async def _add_execution(connection: Connection, playbook: Playbook) -> None:
+    """Add the playbook to the catalog, as a new version if its text is new, and its execution as running."""
     await connection.execute(sql.query("lock_path"), playbook.path)
     catalog_id = await connection.fetchval(sql.query("find_catalog"), playbook.path, playbook.content)
     if catalog_id is None:

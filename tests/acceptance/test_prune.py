@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from noetl_temporal.cli.prune import summary
-from noetl_temporal.mirror.needed import BlockingRun
 from noetl_temporal.mirror.prune import PruneResult
+from noetl_temporal.mirror.server_needs import BlockingRun
 from tests.acceptance.site import Site
 
 

@@ -21,7 +21,7 @@ from temporalio.client import Client, WorkflowHistory
 
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import as_list, as_mapping
-from noetl_temporal.mirror.raw import WorkflowRun, links
+from noetl_temporal.mirror.raw import WorkflowRun, linked_runs
 from noetl_temporal.mirror.rows import fold, initial_state
 
 FOLDER = Path(__file__).parent
@@ -58,7 +58,7 @@ def rows_text(runs: list[RecordedRun]) -> str:
 async def _histories(client: Client, root: WorkflowRun) -> list[RecordedRun]:
     handle = client.get_workflow_handle(root.workflow_id, run_id=root.run_id)
     history = await handle.fetch_history()
-    children = [await _histories(client, link) for link in links(root, history.events)]
+    children = [await _histories(client, link) for link in linked_runs(root, history.events)]
     return [RecordedRun(root, _anywhere(history.to_json_dict())), *(history for child in children for history in child)]
 
 

@@ -19,7 +19,8 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import as_list, as_mapping
-from noetl_temporal.trail import HEADER, Trail
+from noetl_temporal.naming import TRAIL
+from noetl_temporal.trail import Trail
 from tests.mirror.story import Story
 
 QUEUE = "mirror-tests"
@@ -149,7 +150,7 @@ class _ScriptedWorkflow:
                     continued_state = {"trail": self.trail.take(), "names": self.names, "after": self.story.own.ms}
                     workflow.continue_as_new({**script_input, "script": line["script"], **continued_state})
                 case "memo":
-                    workflow.upsert_memo({HEADER: self.trail.take()})
+                    workflow.upsert_memo({TRAIL: self.trail.take()})
                 case _:
                     self._fail(line)
         await self.trail.wait_until_recorded()

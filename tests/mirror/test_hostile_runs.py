@@ -20,9 +20,9 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.common import RawValue
 
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.needed import find_needed
-from noetl_temporal.mirror.read import problems
+from noetl_temporal.mirror.read import read_problems
 from noetl_temporal.mirror.reconcile import reconcile
+from noetl_temporal.mirror.server_needs import find_server_needs
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.store import UNSTORABLE, Store, open_store
 from tests.mirror.built import History, begin, payloads
@@ -98,14 +98,14 @@ async def test_no_input_of_a_run_stops_the_mirror_for_other_runs(
     readable = {await _start(scripts, f"hostile/{name}", data): name for name, data in READABLE.items()}
 
     async def all_problems_reported() -> bool:
-        run_ids = {problem.run_id for problem in await problems(log.database)}
+        run_ids = {problem.run_id for problem in await read_problems(log.database)}
         read = await log.database.fetch("SELECT run_id FROM noetl.cursor WHERE position > 0")
         return run_ids.issuperset(unreadable) and {row["run_id"] for row in read}.issuperset(readable)
 
     async with mirroring(scripts.client, dsn):
         await _eventually(all_problems_reported)
         await _is_mirrored(scripts, log, execution_id)
-    assert not {problem.run_id for problem in await problems(log.database)} & readable.keys()
+    assert not {problem.run_id for problem in await read_problems(log.database)} & readable.keys()
 
 
 async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
@@ -114,7 +114,9 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
     run_id = await _start(scripts, f"hostile/{execution_id}/a\0b", READABLE["a long text"])
 
     async def is_logged() -> bool:
-        return UNSTORABLE in [problem.problem for problem in await problems(log.database) if problem.run_id == run_id]
+        return UNSTORABLE in [
+            problem.problem for problem in await read_problems(log.database) if problem.run_id == run_id
+        ]
 
     for _ in range(2):  # also of a mirror that starts again
         async with mirroring(scripts.client, dsn):
@@ -122,7 +124,7 @@ async def test_no_id_of_a_run_keeps_others_from_being_mirrored(
             await _is_mirrored(scripts, log, new_execution_id())
     await scripts.client.get_workflow_handle(f"hostile/{execution_id}/a\0b", run_id=run_id).terminate()
     await reconcile(scripts.client, store)
-    await find_needed(scripts.client, log.database, datetime.now(UTC))
+    await find_server_needs(scripts.client, log.database, datetime.now(UTC))
 
 
 async def _is_mirrored(scripts: Scripts, log: Log, execution_id: int) -> None:

@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from noetl_temporal.mirror.follow import Follower, Page, Polls
+from noetl_temporal.mirror.follow import Follower, HistoryPage, Polls
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.read import problems
+from noetl_temporal.mirror.read import read_problems
 from noetl_temporal.mirror.store import REMOVED, ConflictError, Store
 from tests.audit import audit_execution
 from tests.mirror.built import START, History, begin, loop, payloads, playbook
@@ -146,9 +146,9 @@ class _OneHistory(Polls):
         super().__init__()
         self._history = history
 
-    async def poll(self, client: object, run: WorkflowRun, token: bytes | None) -> Page:
+    async def poll(self, client: object, run: WorkflowRun, token: bytes | None) -> HistoryPage:
         del client, run, token
-        return Page(self._history.events, None)
+        return HistoryPage(self._history.events, None)
 
 
 def _follow_nothing(_: WorkflowRun) -> asyncio.Task[None]:
@@ -161,7 +161,7 @@ async def test_a_run_that_the_server_removed_before_its_end_is_a_problem(
     history = _answering(execution_id, str(uuid4()), 1)
     await store.ingest(history.run, history.events)
     await Follower(client, store, Polls(), _follow_nothing).follow(history.run)
-    assert [(problem.run_id, problem.problem) for problem in await problems(store.pool)] == [
+    assert [(problem.run_id, problem.problem) for problem in await read_problems(store.pool)] == [
         (history.run.run_id, REMOVED)
     ]
     assert await store.open_runs("default") == []
@@ -190,8 +190,8 @@ async def test_the_problem_of_an_unreadable_run_is_reported_until_it_is_solved(
 
     with pytest.raises(ConflictError):
         await Follower(None, store, _OneHistory(other), _follow_nothing).follow(other.run)  # type: ignore[arg-type]
-    [problem] = await problems(store.pool)
+    [problem] = await read_problems(store.pool)
     assert (problem.run_id, problem.problem.split(":")[0]) == ("r2", "ConflictError")
     await log.database.execute("DELETE FROM noetl.event")
     await store.ingest(other.run, other.events)
-    assert await problems(store.pool) == []
+    assert await read_problems(store.pool) == []

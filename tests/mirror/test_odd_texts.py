@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from temporalio.api.common.v1 import Payload
 from temporalio.api.failure.v1 import Failure
 
-from noetl_temporal.mirror.payloads import value
+from noetl_temporal.mirror.payloads import payload_value
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.storable import storable
 from noetl_temporal.mirror.store import open_store
@@ -87,4 +87,4 @@ def test_only_what_postgres_refuses_is_changed(text: str) -> None:
 def test_half_of_a_surrogate_pair_is_not_a_text() -> None:
     halves = rb'["\ud83d\ude00 \ud83d \ude00", "\\ud83d", "a\u0000"]'
     payload = Payload(metadata={"encoding": b"json/plain"}, data=halves)
-    assert value(payload) == ["\U0001f600 \ufffd \ufffd", "\\ud83d", "a\ufffd"]
+    assert payload_value(payload) == ["\U0001f600 \ufffd \ufffd", "\\ud83d", "a\ufffd"]

@@ -7,7 +7,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter, JSONProtoPayloadConverter
 
-from noetl_temporal.mirror.payloads import Reference, value, with_plain_values
+from noetl_temporal.mirror.payloads import Reference, payload_value, with_plain_values
 from noetl_temporal.mirror.rows import UnreadableRunError, fold, initial_state
 from noetl_temporal.mirror.sanitise import LARGE, sanitise
 from noetl_temporal.shortening import abridge
@@ -32,7 +32,7 @@ def _reference() -> Payload:
     ],
 )
 def test_how_values_are_sanitised(payload: Payload, expected: object) -> None:
-    assert value(payload) == expected
+    assert payload_value(payload) == expected
 
 
 async def test_a_result_in_a_storage_that_is_not_configured_is_logged_as_a_reference() -> None:

@@ -11,7 +11,7 @@ from noetl_temporal.mirror.poll_interval import PollInterval
 
 
 async def test_a_reset_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("QUICK_SECONDS", "SLOW_SECONDS"):
+    for name in ("MIN_SECONDS", "MAX_SECONDS"):
         monkeypatch.setattr(poll_interval, name, 600.0)
     interval = PollInterval()
     waiting = asyncio.create_task(interval.wait(found_rows=False))

@@ -17,10 +17,10 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpe
 from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.mirror.needed import BlockingRun, Needed, find_needed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
+from noetl_temporal.mirror.server_needs import BlockingRun, ServerNeeds, find_server_needs
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
 from noetl_temporal.mirror.store import open_store
@@ -110,7 +110,7 @@ async def test_a_run_that_temporal_has_removed_loses_its_payloads_and_keeps_its_
     assert (result.executions, result.payloads, result.retained) == (1, len(owned_keys - shared_keys), 1)
     assert result.bytes > LARGE
     assert await cluster.owned_keys(run) == owned_keys <= await cluster.keys()
-    assert msgspec.structs.replace(await cluster.prune(), before=result.before) == result
+    assert msgspec.structs.replace(await cluster.prune(), cutoff=result.cutoff) == result
     assert await cluster.keys() == await cluster.owned_keys(other) >= shared_keys
     assert (await cluster.prune()).payloads == 0
     assert await log.everything() == rows
@@ -212,7 +212,7 @@ async def test_a_run_with_a_loop_that_is_not_read_keeps_its_payloads(cluster: Pl
     await cluster.age(31)
     await cluster.part(run)
     namespace, id_ = cluster.client.temporal.namespace, "cut" if is_cut else f"gone/{run.workflow_id}/many/1"
-    await cluster.database.execute(query("enrol"), *([value] for value in (namespace, id_, "r1", "noetl.loop")))
+    await cluster.database.execute(query("add_runs"), *([value] for value in (namespace, id_, "r1", "noetl.loop")))
     if is_cut:
         await cluster.database.execute(query("note_parent"), run.run_id, [namespace], [id_], ["r1"])
     assert (await cluster.prune()).executions == 0
@@ -272,7 +272,7 @@ async def test_a_limit_below_the_retention_is_refused(cluster: Place) -> None:
 
 
 async def test_a_log_with_runs_of_a_namespace_that_cannot_be_asked_is_not_pruned(cluster: Place) -> None:
-    await cluster.database.execute(query("enrol"), *([value] for value in ("elsewhere", "w", "r", "noetl.playbook")))
+    await cluster.database.execute(query("add_runs"), *([value] for value in ("elsewhere", "w", "r", "noetl.playbook")))
     with pytest.raises(UnknownNamespaceError, match="elsewhere"):
         await cluster.prune()
 
@@ -291,7 +291,7 @@ async def alone(servers: Addresses, dsn: str, tool: Tool) -> AsyncGenerator[Plac
 async def _blocking(cluster: Place) -> str | None:
     """The run that blocks removal, for a limit at which all runs are old."""
     client = cluster.client.temporal
-    blockers = (await find_needed(client, cluster.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
+    blockers = (await find_server_needs(client, cluster.database, datetime.now(UTC) + timedelta(hours=1))).blocked_by
     return None if blockers is None else blockers.workflow_id
 
 
@@ -333,7 +333,7 @@ async def test_the_run_of_a_reset_that_is_not_read_blocks_removal_since_its_base
         await store.ingest(name, history.events[:1])
     for cutoff in (datetime.now(UTC) + timedelta(hours=1), later):
         async with asyncio.timeout(20):
-            while (blocked_by := (await find_needed(client, alone.database, cutoff)).blocked_by) is None:
+            while (blocked_by := (await find_server_needs(client, alone.database, cutoff)).blocked_by) is None:
                 await asyncio.sleep(0.05)  # Temporal lists a new run a moment later
         assert abs(blocked_by.since + timedelta(days=1) - started_at) < timedelta(milliseconds=1)
 
@@ -352,7 +352,7 @@ async def test_payloads_stored_since_a_blocking_run_began_are_kept(dsn: str, log
         run = BlockingRun(now - timedelta(days=started_at), "tests/old", "r1")
         async with _undone(log.database):
             result = await remove(
-                log.database, now - timedelta(days=33), set(), Needed(set(), set(), run), dry_run=dry_run
+                log.database, now - timedelta(days=33), set(), ServerNeeds(set(), set(), run), dry_run=dry_run
             )
         assert (result.payloads, result.blocked_by) == (payloads, run if started_at > 33 else None)
 

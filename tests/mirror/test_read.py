@@ -7,7 +7,7 @@ import pytest
 from temporalio.api.common.v1 import WorkflowExecution, WorkflowType
 
 from noetl_temporal.mirror.raw import WorkflowRun
-from noetl_temporal.mirror.read import EventTail, events_of, execution, latest_execution, read_progress, steps_of
+from noetl_temporal.mirror.read import EventTail, events_of, find_execution, latest_execution, read_progress, steps_of
 from noetl_temporal.mirror.store import Store
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
 from tests.mirror.built import START, begin, child, payloads, playbook, reset
@@ -23,13 +23,13 @@ async def _ingest(store: Store, runs: list[RecordedRun]) -> int:
 
 async def test_the_status_of_an_execution(store: Store) -> None:
     id_ = await _ingest(store, read("failed"))
-    stored_execution = await execution(store.pool, id_)
+    stored_execution = await find_execution(store.pool, id_)
     assert stored_execution is not None
     assert (stored_execution.path, stored_execution.version, stored_execution.status) == ("tests/failed", 1, "FAILED")
     assert stored_execution.error == "ValueError: no such city (line 1 of the code)"
     assert stored_execution.last_event_type == "playbook.failed"
     assert stored_execution.end_time is not None
-    assert await execution(store.pool, 1) is None
+    assert await find_execution(store.pool, 1) is None
 
 
 async def test_the_latest_execution_is_one_that_no_other_called(store: Store) -> None:
@@ -175,7 +175,7 @@ async def test_a_loop_whose_id_was_cut_has_to_be_read_too(store: Store, is_liste
     )
     history.add("WORKFLOW_EXECUTION_TERMINATED", reason="enough")
     if is_listed:
-        await store.enrol([chunk.run])
+        await store.add_runs([chunk.run])
     await store.ingest(history.run, history.events)
     workflow = "default", history.run.workflow_id, "r1"
     assert not (await read_progress(store.pool, *workflow)).is_complete

@@ -45,8 +45,8 @@ async def test_a_run_that_cannot_be_read_does_not_hide_others(
     scripts: Scripts, dsn: str, log: Log, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(running_calls, "MAX_RUNS", 1)
-    monkeypatch.setattr(running_calls, "PATIENCE_SECONDS", 0.0)
-    monkeypatch.setattr(running_calls, "WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(running_calls, "MIN_CALL_SECONDS", 0.0)
+    monkeypatch.setattr(running_calls, "UPDATE_SECONDS", 0.05)
     runs: dict[str, Any] = {}
     async with mirroring(scripts.client, dsn):
         for name, answer in (("hidden", {"unreadable": True}), ("seen", {})):

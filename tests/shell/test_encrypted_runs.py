@@ -30,7 +30,7 @@ from noetl_temporal.codec_server import Access, decode_payload, serving_codec
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
 from noetl_temporal.history_events import events_in_history
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.mirror.decryption import parts_of
+from noetl_temporal.mirror.decryption import messages_of_type
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.payloads import REFERENCE
 from noetl_temporal.mirror.read import Event, events_of
@@ -152,7 +152,7 @@ async def test_no_value_is_in_plain_text_in_temporal_or_the_payload_store(server
     assert len(histories) > 1
     for history in histories:
         assert CANARY not in history.to_json()
-        payloads = [payload for event in history.events for payload in parts_of(event, Payload)]
+        payloads = [payload for event in history.events for payload in messages_of_type(event, Payload)]
         encodings = {payload.metadata.get("encoding") for payload in payloads if _is_of_a_client(payload)}
         assert encodings <= {ENCRYPTED, b"json/plain"}, encodings
         assert (await replay(history, client.temporal.data_converter)).problem is None
@@ -216,7 +216,7 @@ async def test_keys_are_rotated_while_runs_are_open(servers: Addresses) -> None:
     async with worker(between):
         await same.signal("paid", {"by": CANARY})
         assert (await same.wait()).status == "failed"
-    used_keys = {_key_of(p) for e in (await same.workflow.fetch_history()).events for p in parts_of(e, Payload)}
+    used_keys = {_key_of(p) for e in (await same.workflow.fetch_history()).events for p in messages_of_type(e, Payload)}
     assert used_keys >= {b"first", b"second"}
     assert (await wait_for_log(servers, between, same))[-1].event_type == "playbook.failed"
     after = await client_of(servers, SECOND)

@@ -17,9 +17,9 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import RunHandle
 from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.naming import TRAIL
 from noetl_temporal.packed_trail import from_payload, unpack
 from noetl_temporal.run_input import RunReport
-from noetl_temporal.trail import HEADER
 from noetl_temporal.unsupported import UnsupportedError
 
 from .conftest import HEAD, Shell, history_of
@@ -171,7 +171,7 @@ async def log_of(handle: RunHandle, report: RunReport) -> list[dict[str, Any]]:
     logged_events: list[dict[str, Any]] = []
     for event in (await history_of(handle)).events:
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            logged_events += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[HEADER]))
+            logged_events += unpack(from_payload(event.activity_task_scheduled_event_attributes.header.fields[TRAIL]))
     assert report.trail is not None
     return [*logged_events, *unpack(report.trail)]
 
@@ -292,7 +292,7 @@ async def test_cancelling_ends_the_run_and_what_it_runs(shell: Shell) -> None:
     events = (await history_of(handle)).events
     memos = [e for e in events if e.event_type == EventType.EVENT_TYPE_WORKFLOW_PROPERTIES_MODIFIED]
     memo = memos[-1].workflow_properties_modified_event_attributes.upserted_memo
-    trail = unpack(from_payload(memo.fields[HEADER]))
+    trail = unpack(from_payload(memo.fields[TRAIL]))
     assert [event["type"] for event in trail][-1] == "playbook.cancelled"
 
 

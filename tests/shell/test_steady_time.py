@@ -21,10 +21,10 @@ from noetl_temporal.config import connect_temporal
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.naming import TRAIL
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.trail import HEADER
 from noetl_temporal.worker import serving, workflow_worker
 from tests.audit import audit_execution
 
@@ -101,7 +101,7 @@ async def test_a_query_is_answered_while_events_are_recorded(
 ) -> None:
     is_answered = asyncio.Event()
 
-    @activity.defn(name=HEADER)
+    @activity.defn(name=TRAIL)
     async def record_later(trail: PackedTrail) -> PackedTrail:
         await is_answered.wait()
         return trail
@@ -213,7 +213,7 @@ async def test_a_request_while_a_run_continues_as_new_is_not_lost(
     """The last events of the run are recorded while a query is answered, and the request comes with the task after."""
     is_sent = asyncio.Event()
 
-    @activity.defn(name=HEADER)
+    @activity.defn(name=TRAIL)
     async def record_later(trail: PackedTrail) -> PackedTrail:
         await is_sent.wait()
         return trail

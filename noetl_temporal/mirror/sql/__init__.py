@@ -1,4 +1,4 @@
-"""The SQL of the mirror: numbered migrations, and named queries (``-- name``, then a comment, then the statement)."""
+"""The SQL of the mirror: numbered migrations, and queries (``-- name: NAME``, then comments and the statement)."""
 
 from __future__ import annotations
 

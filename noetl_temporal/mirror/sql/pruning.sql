@@ -1,4 +1,4 @@
--- Queries for the owners of payloads and for noetl prune (owners.py, prune.py, needed.py).
+-- Queries for the owners of payloads and for noetl prune (owners.py, prune.py, server_needs.py).
 
 -- name: add_owner
 -- Adds an execution as the owner of payloads. The lock waits for a prune that deletes one of them; a missing payload gets
@@ -45,14 +45,15 @@ SELECT DISTINCT execution_id FROM noetl.cursor
 WHERE namespace = $1 AND workflow_id = ANY($2::text[]) AND execution_id IS NOT NULL
 
 -- name: runs_progress
--- How many events of each run have been read, whether all have, and the time of the first. No row for a run that is not known.
+-- The number of events of each run that have been read, whether all have, and the time of the first. No row for a run
+-- without a cursor.
 SELECT c.run_id, c.position, c.is_closed AND c.problem IS NULL AS is_read, h.event_time AS start_time FROM noetl.cursor c
 JOIN unnest($2::text[], $3::text[]) AS run (workflow_id, run_id) USING (workflow_id, run_id)
 LEFT JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id) = (c.namespace, c.workflow_id, c.run_id, 1)
 WHERE c.namespace = $1
 
 -- name: lock_out_rebuild
--- Waits for a rebuild (lock_all_cursors), and makes the next one wait.
+-- Waits until no rebuild runs (lock_all_cursors), and makes the next one wait.
 LOCK TABLE noetl.cursor IN ROW EXCLUSIVE MODE
 
 -- name: release
@@ -61,7 +62,7 @@ WITH frozen AS (INSERT INTO noetl.pruned (execution_id) SELECT unnest($1::bigint
 DELETE FROM noetl.payload_owner WHERE execution_id = ANY($1::bigint[])
 
 -- name: prunable_payloads
--- Payloads after the key $4, without those in $2, that were last stored before $1 and have no owner except the executions $3.
+-- Payloads with keys after $4 that are not in $2, were last stored before $1, and have no owner except the executions $3.
 -- The condition on the owner's key saves the planner from reading all owners before $4.
 SELECT p.key, octet_length(p.data) AS bytes FROM noetl.payload p
 WHERE p.key > $4 AND p.used_at < $1 AND NOT p.key = ANY($2::text[])

@@ -1,7 +1,7 @@
--- Statements of the mirror by name. Those about rows of noetl.event are in event_rows.sql.
+-- Statements of the mirror, and queries of the log. Those that add rows to noetl.event are in event_rows.sql.
 
--- name: enrol
--- Adds runs, and returns those that were not known.
+-- name: add_runs
+-- Adds cursors for runs, and returns the runs that had none.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type)
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
 ON CONFLICT DO NOTHING
@@ -11,8 +11,8 @@ RETURNING namespace, workflow_id, run_id, workflow_type
 SELECT namespace, workflow_id, run_id, workflow_type FROM noetl.cursor WHERE namespace = $1 AND NOT is_closed
 
 -- name: all_runs
--- The runs whose rows can be derived, in the order they started. So a run comes after the one that started it, which adds
--- the execution, and a run that a reset created comes after its base, whose first events it has.
+-- The runs whose rows can be derived, in the order in which they started. So a run comes after the one that started it,
+-- which adds the execution, and a run that a reset created comes after its base, whose first events it has.
 SELECT c.namespace, c.workflow_id, c.run_id, c.workflow_type
 FROM noetl.cursor c
 JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
@@ -44,12 +44,12 @@ FROM unnest($2::text[], $3::text[], $4::text[]) AS chunk (namespace, workflow_id
 WHERE (c.namespace, c.workflow_id, c.run_id) = (chunk.namespace, chunk.workflow_id, chunk.run_id) AND c.parent_run_id IS NULL
 
 -- name: rewind
--- Marks a run to be read from its start. Rows that exist are kept.
+-- Marks a run to be read from its start. Its stored events and rows stay.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type) VALUES ($1, $2, $3, $4)
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET position = 0, is_closed = false, state = NULL, problem = NULL
 
 -- name: give_up
--- Closes a run that the server has removed: what was not read of its history stays missing.
+-- Closes the cursor of a run that the server has removed: the part of its history that was not read stays missing.
 INSERT INTO noetl.cursor (namespace, workflow_id, run_id, workflow_type, is_closed, problem) VALUES ($1, $2, $3, $4, true, $5)
 ON CONFLICT (namespace, workflow_id, run_id) DO UPDATE SET is_closed = true, problem = $5, updated_at = now()
 WHERE NOT cursor.is_closed
@@ -202,7 +202,7 @@ SELECT catalog_id, parent_execution_id, events + greatest(0, (
     FROM pg_stat_get_activity(pg_backend_pid())))::bigint AS last_position
 FROM noetl.execution WHERE execution_id = $1 FOR UPDATE
 
--- name: project
+-- name: update_execution
 -- Updates an execution from its events; $2 is the position of the last one. The status is that of the last event that starts,
 -- pauses, resumes or ends the execution, in whatever order its runs are read; PAUSED also with a held step, or with a call
 -- that is paused in Temporal itself. state is derived, in upstream's names, from the last event that has the context of the
@@ -248,7 +248,7 @@ FROM last LEFT JOIN status_event s ON true LEFT JOIN latest_context c ON true CR
 WHERE x.execution_id = $1
 
 -- name: lock_all_cursors
--- Stops all mirrors while the log is derived again.
+-- Makes all mirrors wait while the log is derived again.
 LOCK TABLE noetl.cursor IN EXCLUSIVE MODE
 
 -- name: delete_events
@@ -280,7 +280,7 @@ WHERE execution_id = $1 AND event_id > $2 AND event_type = ANY($4::text[])
 ORDER BY event_id LIMIT $3
 
 -- name: events_by_time
--- The next events after a time and id, in the order they happened.
+-- The next events after a time and id, in the order in which they happened.
 SELECT e.*, EXISTS (
     SELECT FROM noetl.superseded_streams($1) s WHERE s.stream_id = e.stream_id AND e.stream_version >= s.superseded_from
 ) AS superseded
@@ -313,7 +313,7 @@ SELECT x.*, c.path, c.version FROM noetl.execution x JOIN noetl.catalog c USING 
 SELECT c.path, c.content FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id) WHERE x.execution_id = $1
 
 -- name: called_runs
--- The runs that an execution has called, in the order they started. Each row has the total number.
+-- The runs that an execution has called, in the order in which they started. Each row has the total number.
 SELECT x.execution_id, c.path, x.status, count(*) OVER () AS total
 FROM noetl.execution x JOIN noetl.catalog c USING (catalog_id)
 WHERE x.parent_execution_id = $1
@@ -420,7 +420,7 @@ FROM summary LEFT JOIN calls USING (step)
 ORDER BY first_id
 
 -- name: stored_histories
--- What is stored of each run; no events for a run that is not known.
+-- The number of stored events of each run, and whether it was read to its end; 0 and false for a run without a cursor.
 SELECT r.namespace, r.workflow_id, r.run_id, r.workflow_type,
        coalesce(c.is_closed, false) AS is_closed, h.stored,
        coalesce(h.types[1] IN ('WORKFLOW_EXECUTION_COMPLETED', 'WORKFLOW_EXECUTION_FAILED', 'WORKFLOW_EXECUTION_CANCELED',

@@ -1,10 +1,10 @@
-"""Finds the payloads that Temporal may still need, by asking the server.
+"""Finds what the Temporal server still needs: executions whose payloads a prune must keep, and payloads of schedules.
 
-An execution keeps its payloads while the server has any run of it: the run is open, or within the retention, where it
-can be shown and reset. Payloads that a schedule refers to are kept as well.
+An execution keeps its payloads while the server has any run of it: the run is open, or closed within the retention, so
+that it can be shown and reset. Payloads that a schedule refers to are kept as well.
 
 A payload gets its owner when the mirror reads the event that refers to it; until then it is kept because it is new.
-That is not enough for a run that began before the limit of a prune. Such a run blocks the removal of all payloads
+That is not enough for a run that began before the cutoff of a prune. Such a run blocks the removal of all payloads
 stored since it began, unless the mirror has read all of its history and it has no call in progress: the history refers
 to what a call stored, for instance a frame's segments, only when the call ends.
 """
@@ -27,13 +27,13 @@ from noetl_temporal.mirror.owners import references
 from noetl_temporal.mirror.storable import storable_text
 from noetl_temporal.visibility import NOETL_WORKFLOWS
 
-__all__ = ["BlockingRun", "Needed", "find_needed", "retention"]
+__all__ = ["BlockingRun", "ServerNeeds", "find_server_needs", "retention"]
 
 _BATCH = 1000
-"""The number of runs that are looked up at once."""
+"""The number of runs that are looked up with one query."""
 
 _CONCURRENT_REQUESTS = 20
-"""The number of runs that are described at the same time."""
+"""The number of runs that are described concurrently."""
 
 _MARGIN = timedelta(days=1)
 """How long before the start of a run its payloads may have been stored: a client stores the graph first, and clocks
@@ -48,10 +48,9 @@ class BlockingRun(msgspec.Struct, frozen=True, order=True):
     run_id: str
 
 
-class Needed(NamedTuple):
-    """What a Temporal namespace still needs.
-
-    ``executions`` have runs at the server, schedules refer to ``keys``; ``blocked_by`` is the run that blocks the most.
+class ServerNeeds(NamedTuple):
+    """What a Temporal namespace still needs: ``executions`` that have runs at the server, and the ``keys`` of payloads
+    that schedules refer to. ``blocked_by`` is the blocking run with the earliest ``since``.
     """
 
     executions: set[int]
@@ -60,7 +59,7 @@ class Needed(NamedTuple):
 
 
 class _Progress(NamedTuple):
-    """The number of events of a run that the mirror has read, whether it has read all, and the time of the first."""
+    """The number of events of a run that were read, whether it has read all, and the time of the first."""
 
     position: int = 0
     is_read: bool = False
@@ -74,7 +73,7 @@ async def retention(client: Client) -> timedelta:
     return description.config.workflow_execution_retention_ttl.ToTimedelta()
 
 
-async def find_needed(client: Client, connection: Connection, cutoff: datetime) -> Needed:
+async def find_server_needs(client: Client, connection: Connection, cutoff: datetime) -> ServerNeeds:
     """Return what the client's namespace needs of the payloads stored before ``cutoff``. Raises RPCError, asyncpg's
     errors.
     """
@@ -87,7 +86,7 @@ async def find_needed(client: Client, connection: Connection, cutoff: datetime) 
             batch = runs[start : start + _CONCURRENT_REQUESTS]
             checks = (_blocking_run(client, run, progress.get(run.run_id, _Progress()), cutoff) for run in batch)
             blocking += [blocking_run for blocking_run in await asyncio.gather(*checks) if blocking_run is not None]
-    return Needed(executions, await _keys_of_schedules(client), min(blocking, default=None))
+    return ServerNeeds(executions, await _keys_of_schedules(client), min(blocking, default=None))
 
 
 async def _batches(client: Client) -> AsyncIterator[list[WorkflowExecution]]:
