@@ -37,13 +37,13 @@ Group = tuple[Arc, ...]
 
 
 def read_next(node: Node | None, report: Report, mode: RouteMode | None = None) -> Next | None:
-    """Read the route of a step, None if it has none. With a ``mode``, each entry of a list is an edge of its own."""
+    """Read the route of a step, None if it has none. With a ``mode``, each entry of a list is a group of its own."""
     if node is None:
         return None
     if isinstance(node, MappingNode) and (node.get("arcs") or node.get("spec")):
         return _read_arcs(ConstructFields(node, report, ARCS), mode)
     items = node.items if isinstance(node, SequenceNode) else (node,)
-    groups = _with_else_after_failures(_read_list(items, report) if mode is None else _read_edges(items, report))
+    groups = _with_else_after_failures(_read_list(items, report) if mode is None else _read_entries(items, report))
     return Next(node.span, mode or _mode_of(groups), groups) if groups else None
 
 
@@ -95,7 +95,7 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     """Read a list of targets; consecutive entries without a condition form one group."""
     groups: list[Group] = []
     for item in items:
-        for group in _read_edges((item,), report):
+        for group in _read_entries((item,), report):
             if groups and not (_is_choice(item) or group[0].is_conditional or groups[-1][0].is_conditional):
                 groups[-1] += group
             else:
@@ -103,7 +103,7 @@ def _read_list(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     return tuple(groups)
 
 
-def _read_edges(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
+def _read_entries(items: tuple[Node, ...], report: Report) -> tuple[Group, ...]:
     return tuple(group for item in items for group in _read_entry(item, report) if group)
 
 
@@ -112,7 +112,7 @@ def _is_choice(item: Node) -> bool:
 
 
 def _read_entry(node: Node, report: Report) -> tuple[Group, ...]:
-    """Read a step or a choice; ``else`` may be next to ``then`` or in an entry of its own."""
+    """Read an entry of a list: a step, or a choice, whose ``else`` may be beside ``then`` or in an entry of its own."""
     if not isinstance(node, MappingNode) or not _is_choice(node) or node.get("step"):
         arc = _read_target(node, report)
         return ((arc,),) if arc else ()
@@ -147,6 +147,6 @@ def _read_target(node: Node, report: Report, when: Template | None = None) -> Ar
     to, condition = fields.required_name("step", "next"), fields.condition("when")
     args = mapping_value(fields.node_of(*keys.ROUTE_INPUT), report, "args")
     assignments = read_assigns(fields, "ctx")
-    boundary = fields.choice("on_status", ON_STATUS)
+    on_status = fields.choice("on_status", ON_STATUS)
     fields.check_keys()
-    return Arc(to, node.span, condition or when, assignments, args, boundary) if to else None
+    return Arc(to, node.span, condition or when, assignments, args, on_status) if to else None

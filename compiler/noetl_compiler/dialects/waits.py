@@ -1,6 +1,6 @@
 """Read tasks that wait for a duration, a signal or a person, and retries that wait for a signal.
 
-``on_timeout`` is shorthand for an edge of the step: it becomes the first edge, which matches if that task timed out.
+``on_timeout`` is shorthand for an arc of the step: it becomes the first arc, which matches if that task timed out.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _forbid_template(name: Name, node: ScalarNode | None, key: str, report: Repo
 
 
 def with_timeout_routes(playbook: Playbook, report: Report) -> Playbook:
-    """Return the playbook with ``on_timeout`` of its tasks converted to edges of their steps."""
+    """Return the playbook with ``on_timeout`` of its tasks converted to arcs of their steps."""
     for task in playbook.workbook:
         if task.on_timeout is not None:
             message = '"on_timeout" names a step, but a task of the workbook belongs to none'
@@ -83,15 +83,15 @@ def with_timeout_routes(playbook: Playbook, report: Report) -> Playbook:
 
 
 def _with_timeout_arcs(step: Step, report: Report) -> Step:
-    routes = tuple(_timeout_arcs(step.tasks))
-    if not routes:
+    arcs = tuple(_timeout_arcs(step.tasks))
+    if not arcs:
         return step
     for task in step.tasks:
         _check_on_timeout(step, task, report)
     own_next = step.next or Next(step.span, "exclusive")
     return replace(
         step,
-        next=replace(own_next, groups=(*((arc,) for arc in routes), *own_next.groups)),
+        next=replace(own_next, groups=(*((arc,) for arc in arcs), *own_next.groups)),
         tasks=tuple(replace(task, on_timeout=None) for task in step.tasks),
     )
 

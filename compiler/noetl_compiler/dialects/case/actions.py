@@ -1,8 +1,8 @@
-"""Read the actions of a ``case`` rule: ``then``, one mapping or a list of them, into one record.
+"""Read the actions of a ``case`` rule: its ``then``, which is a mapping or a list of mappings.
 
 next: x | [x, y] | [{step, args}] | {next: [...]}     the next steps; ``- step: x`` in a list is the same
 set, vars: {name: value} | {ctx: {...}} | [{name, value}]
-result: {from: name} | value                           is the step's result
+result: {from: name} | value                           the result of the step
 fail: message, skip: true
 collect: {from, into, mode}                            adds a value to a name
 collect: {strategy, path, into}                        adds a page to the results of repeated calls
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.collect import read_collect_action
-from noetl_compiler.dialects.case.repeats import Repeat, read_call, read_repeat
+from noetl_compiler.dialects.case.repetitions import CallRepetition, read_call_action, read_retry_action
 from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
@@ -38,7 +38,9 @@ _KEYS = ("next", "step", "set", "vars", "result", "fail", "skip", "collect", "re
 
 
 class Actions(msgspec.Struct):
-    """The actions of one rule. ``parallel``: steps that run in parallel to its targets; ``failure``: a message."""
+    """The actions of one rule. ``next`` are its targets, and ``parallel`` steps that run in parallel to them.
+    ``failure`` is the message with which the step fails.
+    """
 
     next: tuple[Arc, ...] = ()
     parallel: tuple[Arc, ...] = ()
@@ -46,7 +48,7 @@ class Actions(msgspec.Struct):
     result: Value | None = None
     failure: Value | None = None
     skip: bool = False
-    repeat: Repeat | None = None
+    repetition: CallRepetition | None = None
     collect: Collect | None = None
     sinks: tuple[Sink, ...] = ()
     tasks: tuple[Task, ...] = ()
@@ -55,7 +57,7 @@ class Actions(msgspec.Struct):
     def needs_call(self) -> bool:
         """Whether an action depends on a call: it decides what follows the call, or reads its outcome."""
         handles_result = self.sinks or self.tasks or self.result or self.failure or self.collect
-        return bool(handles_result) or self.skip or self.repeat is not None
+        return bool(handles_result) or self.skip or self.repetition is not None
 
 
 def read_actions(node: Node, kind: str, context: ParseContext, labels: set[str]) -> Actions:
@@ -76,10 +78,10 @@ def _read_action(fields: Fields, actions: Actions, kind: str, context: ParseCont
     actions.result = _read_result(fields) or actions.result
     actions.failure = _read_failure(fields) or actions.failure
     actions.skip = bool(fields.flag("skip")) or actions.skip
-    actions.repeat = read_repeat(fields, kind) or actions.repeat
-    parallel, repeated_call = read_call(fields, kind)
+    actions.repetition = read_retry_action(fields, kind) or actions.repetition
+    parallel, repeated_call = read_call_action(fields, kind)
     actions.parallel += parallel
-    actions.repeat = actions.repeat or repeated_call
+    actions.repetition = actions.repetition or repeated_call
     tools, sinks = _split_sinks(fields)
     actions.sinks += read_sinks(sinks, report, "attempt") if sinks else ()
     for name, tool in tools:
@@ -147,7 +149,7 @@ def _flatten_scope(key: ScalarNode, node: Node) -> tuple[tuple[ScalarNode, Node]
 
 
 def _split_sinks(fields: Fields) -> tuple[list[tuple[ScalarNode, Node]], Fields | None]:
-    """Split sinks into those that only run a tool, as named tasks, and those that store rows in the call."""
+    """Split ``sink`` into sinks of tools that store no rows, returned as named tasks, and those that store rows."""
     node = fields.node_of("sink", "save")
     nodes = node.items if isinstance(node, SequenceNode) else (node,) if node else ()
     tools = [node for node in nodes if _sink_kind(node) in fields.report.tools.keys() - STORES - EVENT_KINDS]

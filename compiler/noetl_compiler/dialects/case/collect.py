@@ -1,8 +1,8 @@
 """Read ``collect`` of a ``case`` rule, which has two forms.
 
-``{from, into, mode}`` appends a value to a list each time the rule matches.
-``{strategy, path, into}`` collects the pages of a repeated call and is attached to the rule that repeats it. If no rule
-of the step does, each match appends a value, as in the first form.
+``{from, into, mode}`` is an assignment: it appends a value to a list each time the rule matches. ``{strategy, path,
+into}`` collects the pages of a repeated call, and is part of the rule that repeats the call. If no rule of the step
+repeats it, the second form is an assignment, too.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ _SHARED_FIELDS = frozenset({"params", "database"})
 def with_page_sinks(rule: CaseRule, report: Report) -> CaseRule:
     """Return the rule with the tasks that store pages converted to sinks."""
     actions = rule.actions
-    if actions.repeat is None or "ok" not in rule.boundaries or not actions.tasks:
+    if actions.repetition is None or "ok" not in rule.outcomes or not actions.tasks:
         return rule
     pairs = [(task, _as_sink(task)) for task in actions.tasks]
     for task, sink in pairs:
@@ -44,8 +44,15 @@ def _as_sink(task: Task) -> Sink | None:
     """Convert a task to a sink; None if it has fields that sinks do not have."""
     config = mapping_of(task.config)
     commands = [name for name in config if name in SQL_COMMANDS]
-    plain = Task(task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts, code=task.code)
-    if task.kind.text not in STORES or len(commands) != 1 or config.keys() - commands - _SHARED_FIELDS or task != plain:
+    task_without_other_fields = Task(
+        task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts, code=task.code
+    )
+    if (
+        task.kind.text not in STORES
+        or len(commands) != 1
+        or config.keys() - commands - _SHARED_FIELDS
+        or task != task_without_other_fields
+    ):
         return None
     return Sink(task.kind.text, _rename_command(task.config, commands[0]), task.span, task.auth)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from noetl_compiler.dialects.case.rules import CaseRule, Subject
+from noetl_compiler.dialects.case.rules import CaseRule, CaseStep
 from noetl_compiler.dialects.case.tasks import sets_on_arcs
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import combine_conditions
@@ -28,7 +28,7 @@ Group = tuple[Arc, ...]
 
 
 def read_routes(
-    rules: tuple[CaseRule, ...], own_next: Next | None, step: Name, subject: Subject, context: ParseContext
+    rules: tuple[CaseRule, ...], own_next: Next | None, step: Name, case_step: CaseStep, context: ParseContext
 ) -> Next | None:
     """Return the route of a step. ``own_next`` is its ``next``, which defaults to the final step."""
     next_groups: tuple[Group, ...] = own_next.groups if own_next else ()
@@ -38,15 +38,17 @@ def read_routes(
     enter_rules = [rule for rule in rules if rule.phase == "enter" and _has_targets(rule)]
     call_rules = [rule for rule in rules if rule.phase == "call"]
     end_rules = [rule for rule in rules if rule.phase == "end"]
-    groups = [group for rule in enter_rules for group in _target_groups(rule, default_groups, subject)]
-    if subject.element is None:
+    groups = [group for rule in enter_rules for group in _target_groups(rule, default_groups, case_step)]
+    if case_step.element is None:
         groups += [
             group
-            for rule in _ordered_rules(call_rules, subject)
-            for group in _call_groups(rule, end_rules, default_groups, subject)
+            for rule in _ordered_rules(call_rules, case_step)
+            for group in _call_groups(rule, end_rules, default_groups, case_step)
         ]
     groups += [
-        group for rule in _ordered_rules(end_rules, subject) for group in _target_groups(rule, default_groups, subject)
+        group
+        for rule in _ordered_rules(end_rules, case_step)
+        for group in _target_groups(rule, default_groups, case_step)
     ]
     if not groups:
         return own_next
@@ -54,17 +56,17 @@ def read_routes(
 
 
 def read_item_routes(
-    rules: tuple[CaseRule, ...], own_next: Next | None, step: Name, subject: Subject, context: ParseContext
+    rules: tuple[CaseRule, ...], own_next: Next | None, step: Name, case_step: CaseStep, context: ParseContext
 ) -> Next | None:
     """Return the routes of an item of the step's loop. ``own_next`` is the ``next`` of the loop.
 
     A rule without targets ends the route of the item, unless no rule with targets follows it.
     """
-    call_rules = _ordered_rules([rule for rule in rules if rule.phase == "call"], subject)
+    call_rules = _ordered_rules([rule for rule in rules if rule.phase == "call"], case_step)
     while call_rules and not (call_rules[-1].actions.next or call_rules[-1].actions.parallel):
         call_rules.pop()
     item_end: Group = (Arc(Name(context.final, step.span), step.span),)
-    groups = tuple(group for rule in call_rules for group in _target_groups(rule, (item_end,), subject))
+    groups = tuple(group for rule in call_rules for group in _target_groups(rule, (item_end,), case_step))
     if not groups:
         return own_next
     next_groups = own_next.groups if own_next else ()
@@ -75,9 +77,11 @@ def _has_targets(rule: CaseRule) -> bool:
     return bool(rule.actions.next) or rule.actions.skip
 
 
-def _ordered_rules(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
-    """Return the rules of the route in order. The rules without targets precede ``else``, because they prevent it."""
-    if not subject.is_inclusive:
+def _ordered_rules(rules: list[CaseRule], case_step: CaseStep) -> list[CaseRule]:
+    """Return the rules that take part in the route, in order. Rules without targets precede ``else``, which they
+    prevent from matching.
+    """
+    if not case_step.is_inclusive:
         return rules
     with_targets = [rule for rule in rules if rule.actions.next or rule.actions.parallel]
     without_targets = [rule for rule in rules if rule not in with_targets]
@@ -86,46 +90,48 @@ def _ordered_rules(rules: list[CaseRule], subject: Subject) -> list[CaseRule]:
 
 
 def _call_groups(
-    rule: CaseRule, end_rules: list[CaseRule], default_groups: tuple[Group, ...], subject: Subject
+    rule: CaseRule, end_rules: list[CaseRule], default_groups: tuple[Group, ...], case_step: CaseStep
 ) -> list[Group]:
-    """Return the edges of a rule about the call. If it has no targets, rules about the end precede ``next``."""
+    """Return the arcs of a rule about the call. If it has no targets, they are those of the rules about the end,
+    combined with it, and then those of ``next``.
+    """
     if not rule.actions.next:
         combined_rules = [
             replace(other, when=combine_conditions(rule.when, other.when))
             for other in end_rules
-            if "ok" in other.boundaries
+            if "ok" in other.outcomes
         ]
-        if "ok" in rule.boundaries:
+        if "ok" in rule.outcomes:
             end_groups = [
-                _with_assignments(group, rule, subject)
+                _with_assignments(group, rule, case_step)
                 for other in combined_rules
-                for group in _target_groups(other, default_groups, subject)
+                for group in _target_groups(other, default_groups, case_step)
             ]
-            return [*end_groups, *_target_groups(rule, default_groups, subject)]
-    return _target_groups(rule, default_groups, subject)
+            return [*end_groups, *_target_groups(rule, default_groups, case_step)]
+    return _target_groups(rule, default_groups, case_step)
 
 
-def _target_groups(rule: CaseRule, default_groups: tuple[Group, ...], subject: Subject) -> list[Group]:
-    """Return the targets of a rule, or those of the step's ``next`` if it has none."""
+def _target_groups(rule: CaseRule, default_groups: tuple[Group, ...], case_step: CaseStep) -> list[Group]:
+    """Return the arcs to the targets of a rule, or those of the step's ``next`` if it has no targets."""
     actions = rule.actions
     if actions.next:
         return [
-            _with_assignments(_with_condition(rule.when, rule.on, (*actions.next, *actions.parallel)), rule, subject)
+            _with_assignments(_with_condition(rule.when, rule.on, (*actions.next, *actions.parallel)), rule, case_step)
         ]
-    if "ok" not in rule.boundaries:
+    if "ok" not in rule.outcomes:
         return []
     groups = [
         _with_condition(combine_conditions(rule.when, group[0].when), "ok", (*group, *actions.parallel))
         for group in default_groups
     ]
-    return [_with_assignments(group, rule, subject) for group in groups]
+    return [_with_assignments(group, rule, case_step) for group in groups]
 
 
 def _with_condition(when: Template | None, on: OnStatus, arcs: Group) -> Group:
     return tuple(replace(arc, when=when, on=on) for arc in arcs)
 
 
-def _with_assignments(group: Group, rule: CaseRule, subject: Subject) -> Group:
-    if not rule.actions.set or not sets_on_arcs(rule, subject):
+def _with_assignments(group: Group, rule: CaseRule, case_step: CaseStep) -> Group:
+    if not rule.actions.set or not sets_on_arcs(rule, case_step):
         return group
     return (replace(group[0], set=(*rule.actions.set, *group[0].set)), *group[1:])

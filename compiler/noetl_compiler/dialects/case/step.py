@@ -14,7 +14,7 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.page_stores import with_page_sinks
 from noetl_compiler.dialects.case.routes import read_item_routes, read_routes
-from noetl_compiler.dialects.case.rules import CaseRule, Subject, read_rules
+from noetl_compiler.dialects.case.rules import CaseRule, CaseStep, read_rules
 from noetl_compiler.dialects.case.tasks import guard_of, guarded_sinks, guarded_tasks, policy_of
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
@@ -46,25 +46,25 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
     fields = _with_loop_of_tool(fields)
     spec, loop = _read_spec(fields), read_loop(fields.node_of("loop"), report)
     tasks = _read_tasks(fields, name, context)
-    subject = Subject(tasks[-1].kind.text if tasks else "", loop.element.text if loop else None, spec.is_inclusive)
-    case_rules = read_rules(fields, subject, context, {task.label.text for task in tasks})
-    rules = tuple(with_page_sinks(rule, report) for rule in case_rules)
-    _forbid_rules_without_call(rules, subject, context)
+    case_step = CaseStep(tasks[-1].kind.text if tasks else "", loop.element.text if loop else None, spec.is_inclusive)
+    rules_with_tasks = read_rules(fields, case_step, context, {task.label.text for task in tasks})
+    rules = tuple(with_page_sinks(rule, report) for rule in rules_with_tasks)
+    _forbid_rules_without_call(rules, case_step, context)
     if loop is not None:
-        loop = replace(loop, next=read_item_routes(rules, loop.next, name, subject, context))
+        loop = replace(loop, next=read_item_routes(rules, loop.next, name, case_step, context))
     result = fields.node_of("result")
     step = Step(
         name,
         fields.span,
         fields.text("desc", "description"),
-        admit=(*spec.step.admit, *_admission_rules(rules, subject)),
+        admit=(*spec.step.admit, *_admission_rules(rules, case_step)),
         join=spec.step.join,
         args=mapping_value(fields.node_of(*keys.INPUT), report, "args"),
         loop=loop,
-        tasks=_with_rules(tasks, rules, subject, spec.on_error, name),
+        tasks=_with_rules(tasks, rules, case_step, spec.on_error, name),
         set=(*assigns(fields.mapping("vars"), "ctx", report), *read_assigns(fields, "ctx")),
         result=value_of(result) if result else spec.step.returns,
-        next=read_routes(rules, read_next(fields.node_of("next"), report, spec.step.mode), name, subject, context),
+        next=read_routes(rules, read_next(fields.node_of("next"), report, spec.step.mode), name, case_step, context),
         timeout=timeout(fields.node_of("timeout"), report) or spec.step.timeout,
         ended_loop=spec.step.ended_loop,
         sinks=spec.step.sinks,
@@ -116,17 +116,17 @@ def _read_tasks(fields: Fields, name: Name, context: ParseContext) -> tuple[Task
     return with_retry_and_sinks_of_step(fields, read_tool(tool, name, context), context)
 
 
-def _forbid_rules_without_call(rules: tuple[CaseRule, ...], subject: Subject, context: ParseContext) -> None:
+def _forbid_rules_without_call(rules: tuple[CaseRule, ...], case_step: CaseStep, context: ParseContext) -> None:
     """Report rules that read the outcome of a call when there is no call."""
     for rule in rules:
         actions, situation = rule.actions, ""
         if rule.phase == "enter" and replace(actions, skip=False).needs_call:
             situation = "when the step is entered"
-        elif rule.phase == "end" and subject.element is not None and actions.needs_call:
+        elif rule.phase == "end" and case_step.element is not None and actions.needs_call:
             situation = "when the loop has ended"
-        elif not subject.has_tool and actions.repeat is not None:
+        elif not case_step.has_tool and actions.repetition is not None:
             situation = "in a step without a tool"
-        elif actions.tasks and actions.repeat is not None and "ok" in rule.boundaries:
+        elif actions.tasks and actions.repetition is not None and "ok" in rule.outcomes:
             situation = "beside a repeated call"
         if situation:
             message = f"this rule needs the outcome of a call, and there is none {situation}"
@@ -134,7 +134,7 @@ def _forbid_rules_without_call(rules: tuple[CaseRule, ...], subject: Subject, co
             context.report.error(Code.WRONG_VALUE, rule.span, message, hint)
 
 
-def _admission_rules(rules: tuple[CaseRule, ...], subject: Subject) -> tuple[AdmitRule, ...]:
+def _admission_rules(rules: tuple[CaseRule, ...], case_step: CaseStep) -> tuple[AdmitRule, ...]:
     """Convert rules about ``step.enter`` that have targets: they skip the step, and their arcs match a skip."""
     enter_rules = [rule for rule in rules if rule.phase == "enter"]
     skips = [bool(rule.actions.next) or rule.actions.skip for rule in enter_rules]
@@ -143,7 +143,7 @@ def _admission_rules(rules: tuple[CaseRule, ...], subject: Subject) -> tuple[Adm
     return tuple(
         AdmitRule(not skips_step, rule.span, rule.when)
         for rule, skips_step in zip(enter_rules, skips, strict=True)
-        if skips_step or not subject.is_inclusive
+        if skips_step or not case_step.is_inclusive
     )
 
 
@@ -156,20 +156,20 @@ def _enter_rules(rules: tuple[CaseRule, ...]) -> tuple[EnterRule, ...]:
 
 
 def _with_rules(
-    tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], subject: Subject, on_error: CaseOnError, step: Name
+    tasks: tuple[Task, ...], rules: tuple[CaseRule, ...], case_step: CaseStep, on_error: CaseOnError, step: Name
 ) -> tuple[Task, ...]:
     """Apply the rules to the last task of the step, whose call they are about."""
     needs_task = any(rule.actions.needs_call for rule in rules if rule.phase != "enter")
     if not tasks:
-        if not needs_task and subject.element is None:
+        if not needs_task and case_step.element is None:
             return ()
         tasks = (Task(Name(f"{step.text}_task", step.span), Name("noop", step.span), step.span),)
     last_task = tasks[-1]
-    policy = policy_of(rules, subject, last_task.span, _rules_of_on_error(on_error, last_task))
+    policy = policy_of(rules, case_step, last_task.span, _rules_of_on_error(on_error, last_task))
     if last_task.policy and policy:
         policy = replace(last_task.policy, rules=(*last_task.policy.rules, *policy.rules), unmatched="fail")
     last_task = replace(last_task, policy=policy or last_task.policy, sinks=(*last_task.sinks, *guarded_sinks(rules)))
-    return (*tasks[:-1], last_task, *guarded_tasks(rules, subject, step))
+    return (*tasks[:-1], last_task, *guarded_tasks(rules, case_step, step))
 
 
 def _rules_of_on_error(on_error: CaseOnError, task: Task) -> tuple[Rule, ...]:

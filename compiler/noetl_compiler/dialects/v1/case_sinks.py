@@ -1,11 +1,11 @@
-"""Rewrite rules of a v1 ``case`` that store something (whitepaper 8.2, sinks at case level).
+"""Rewrite rules of a v1 ``case`` that have a sink.
 
 case:
   - when: "{{ start.n > 5 }}"
     then: [{step: report}]
     sink: {tool: postgres, table: large_ones}
 
-A step is added for each such rule, and the rule leads to it. The added step has the result of the rule's own step,
+For each such rule a step is added, to which the rule leads. The added step has the result of the step with the rule,
 stores it, and leads to the targets of the rule.
 """
 

@@ -1,6 +1,6 @@
-"""Read what a v1 task declares about its own outcome.
+"""Read ``return`` and ``on_error`` of a v1 task, which change its outcome.
 
-return: "{{ ... }}"       what it yields in place of its result
+return: "{{ ... }}"       replaces its result
 on_error: continue        a failed call counts as a success
 """
 
@@ -38,7 +38,7 @@ def with_on_error(tasks: tuple[Task, ...], fields: Fields) -> tuple[Task, ...]:
 
 
 def _with_rules(task: Task, rules: tuple[Rule, ...]) -> Task:
-    """Append rules to those of the task; outcomes that match none are handled as without a policy."""
+    """Append policy rules to a task. An error that matches no rule fails the task, as without a policy."""
     if not rules:
         return task
     policy = task.policy or Policy(rules[0].body.span, (), "fail")

@@ -1,15 +1,15 @@
 """Conversions of a v1 playbook that need the whole document.
 
-Arguments of an edge are bound in its target and remain visible in all later steps, as v1 has a single context. So each
-edge also sets them in ``ctx``, except under the names of steps, which are bound to their results.
+Arguments of an arc are bound in its target and remain visible in all later steps, as v1 has a single context. So each
+arc also sets them in ``ctx``, except those with the name of a step, which is bound to its result.
 
 The results of a loop are also bound to ``<loop>_results``: the loop sets that name if a template reads it. In the
 ``result`` of the step that ends a loop over steps, the name is always bound.
 
-An edge may lead to a task of the workbook: a step of that name is added, which calls the task.
+An arc may lead to a task of the workbook: a step of that name is added, which calls the task.
 
-The connection and commands of a database may be among the arguments of the call, also of the call of a workbook task,
-whose kind is only known here.
+The connection and commands of a database may be among the arguments of a call. In the call of a workbook task, too,
+whose kind is known only here.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def convert_playbook(playbook: Playbook) -> Playbook:
 
 
 def _steps_for_workbook_tasks(playbook: Playbook, workbook: Mapping[str, Task]) -> Iterator[Step]:
-    """Yield a step for each workbook task that is the target of an edge."""
+    """Yield a step for each workbook task that is the target of an arc."""
     known_names = {step.name.text for step in playbook.steps}
     for arc in (arc for step in playbook.steps for arc in arcs_of(step)):
         name = arc.to

@@ -1,8 +1,8 @@
 """Read the route of a v1 step: ``next`` or ``case``, with forms that predate the common grammar of routes.
 
 next: [{step: a, city: "{{ city }}"}]             names bound in the target beside its name
-next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice is a target in any case
-on_error: [{step: a}]                             where a failure leads
+next: [{step: a}, {when, then: [{step: b}]}]      a step before a choice follows in any case
+on_error: [{step: a}]                             the step that follows a failure
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next
 
-__all__ = ["read_edges"]
+__all__ = ["read_routes"]
 
 Entries = tuple[tuple[ScalarNode, Node], ...]
 
@@ -25,27 +25,27 @@ _ARGUMENTS_KEY = "with"
 _NESTED_KEYS = frozenset({"then", "else"})
 
 
-def read_edges(fields: Fields) -> Next | None:
-    """Read ``next``, or ``case``, which the whitepaper calls its general form and which has the same grammar."""
+def read_routes(fields: Fields) -> Next | None:
+    """Read ``next`` or ``case``, which has the same grammar."""
     case, next_node = fields.node_of("case"), fields.node_of("next")
     if case is not None and next_node is not None:
         related = (Related(next_node.span, '"next" is here'),)
         message = '"case" and "next" both choose the next step'
         fields.report.error(Code.CONFLICTING_FIELDS, case.span, message, "keep one of them", related)
-    return _with_on_error(_read_routes(next_node or case, fields.report), fields)
+    return _with_on_error(_read_arcs(next_node or case, fields.report), fields)
 
 
-def _read_routes(node: Node | None, report: Report) -> Next | None:
+def _read_arcs(node: Node | None, report: Report) -> Next | None:
     return _with_unconditional_targets(read_next(_move_arguments(node, report) if node else None, report))
 
 
 def _with_on_error(routes: Next | None, fields: Fields) -> Next | None:
-    """Add the edges of an ``on_error`` that names steps, followed after a failure."""
+    """Add the arcs of an ``on_error`` that names steps. They are followed after a failure."""
     node = fields.node.get("on_error")
     if node is None or isinstance(node, ScalarNode):
         return routes
     fields.node_of("on_error")
-    error_routes = _read_routes(node, fields.report)
+    error_routes = _read_arcs(node, fields.report)
     if error_routes is None:
         return routes
     groups = tuple(tuple(replace(arc, on="error") for arc in group) for group in error_routes.groups)
@@ -88,9 +88,11 @@ def _is_argument(key: ScalarNode, node: Node) -> bool:
 def _merge_arguments(entries: Entries, arguments: Entries) -> Entries:
     if not arguments:
         return entries
-    own_arguments = next(
+    written_arguments = next(
         (item for key, item in entries if key.text == _ARGUMENTS_KEY and isinstance(item, MappingNode)), None
     )
-    all_arguments = MappingNode((*(own_arguments.entries if own_arguments else ()), *arguments), arguments[0][1].span)
+    all_arguments = MappingNode(
+        (*(written_arguments.entries if written_arguments else ()), *arguments), arguments[0][1].span
+    )
     key = ScalarNode(_ARGUMENTS_KEY, _ARGUMENTS_KEY, arguments[0][0].span, "plain")
-    return (*(entry for entry in entries if entry[1] is not own_arguments), (key, all_arguments))
+    return (*(entry for entry in entries if entry[1] is not written_arguments), (key, all_arguments))

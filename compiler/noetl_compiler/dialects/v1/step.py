@@ -24,7 +24,7 @@ from noetl_compiler.dialects.pagination import read_pages
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_tool
 from noetl_compiler.dialects.v1.outcomes import with_on_error
-from noetl_compiler.dialects.v1.routes import read_edges
+from noetl_compiler.dialects.v1.routes import read_routes
 from noetl_compiler.dialects.v1.tasks import read_call, read_flat_task, read_iterator_tasks
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
@@ -58,7 +58,7 @@ class _Body(msgspec.Struct, frozen=True):
 
 def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
     """Read a step."""
-    desc, routes = fields.text("desc", "description"), read_edges(fields)
+    desc, routes = fields.text("desc", "description"), read_routes(fields)
     ended_loop, result = fields.name("end_loop"), _read_result(fields)
     body = _read_body(fields, name, context)
     step = Step(

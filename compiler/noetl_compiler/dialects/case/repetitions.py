@@ -1,6 +1,7 @@
-"""Read ``retry`` and ``call`` of a ``case`` rule: they repeat the call, possibly with other values.
+"""Read ``retry`` and ``call`` of a ``case`` rule, which repeat the call of the step.
 
-After a failure that is a retry with delays; after a success, or with other values, the next page.
+After a failure, the same call is retried with delays. After a success, or if the action changes fields or arguments,
+the repeated call is the next page.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.syntax import Arc
 
-__all__ = ["Repeat", "read_call", "read_repeat"]
+__all__ = ["CallRepetition", "read_call_action", "read_retry_action"]
 
 _CONFIG_FIELDS = frozenset(
     {"params", "url", "endpoint", "method", "headers", "body", "payload", "data", "query", "form"}
 )
 
 
-class Repeat(msgspec.Struct, frozen=True):
-    """How a call is repeated. ``patch`` changes its configuration, ``rebind`` the names that it is rendered with."""
+class CallRepetition(msgspec.Struct, frozen=True):
+    """The repetition of a call. ``attempts`` is the maximum number of calls. ``patch`` changes the config of the next
+    call, ``rebind`` its arguments.
+    """
 
     span: Span
     attempts: Value | None = None
@@ -44,30 +47,30 @@ class Repeat(msgspec.Struct, frozen=True):
         return self.patch is not None or self.rebind is not None
 
 
-def read_repeat(fields: Fields, kind: str) -> Repeat | None:
+def read_retry_action(fields: Fields, kind: str) -> CallRepetition | None:
     """Read ``retry: {...}``, ``retry: true`` or a number of calls."""
     node = fields.node_of("retry")
     if node is None:
         return None
     if isinstance(node, ScalarNode) and isinstance(node.value, bool | int):
         calls = None if isinstance(node.value, bool) else amount(node, fields.report)
-        return Repeat(node.span, calls) if node.value else None
+        return CallRepetition(node.span, calls) if node.value else None
     mapping = fields.mapping("retry")
-    return _read_changes(Fields(mapping, fields.report, "a retry"), kind) if mapping else None
+    return _read_repetition(Fields(mapping, fields.report, "a retry"), kind) if mapping else None
 
 
-def read_call(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], Repeat | None]:
-    """Read ``call: {step, args}``, a route to another step; without ``step`` it repeats this call."""
+def read_call_action(fields: Fields, kind: str) -> tuple[tuple[Arc, ...], CallRepetition | None]:
+    """Read ``call``. ``{step, args}`` is a route to another step; ``{args}`` repeats this call."""
     node = fields.mapping("call")
     if node is None:
         return (), None
     if node.get("step") is None:
-        return (), _read_changes(Fields(node, fields.report, "a call"), kind)
+        return (), _read_repetition(Fields(node, fields.report, "a call"), kind)
     route = read_next(node, fields.report)
     return tuple(arc for group in route.groups for arc in group) if route else (), None
 
 
-def _read_changes(fields: Fields, kind: str) -> Repeat:
+def _read_repetition(fields: Fields, kind: str) -> CallRepetition:
     report, tool_fields = fields.report, _config_fields(fields.report.tools.get(kind))
     attempts = count(fields.node_of("max_attempts", "attempts", "max_iterations"), report)
     delay = seconds(fields.node_of("initial_delay", "delay", "backoff_seconds"), report)
@@ -77,11 +80,11 @@ def _read_changes(fields: Fields, kind: str) -> Repeat:
     args = fields.mapping(*keys.INPUT)
     entries = (*(args.entries if args else ()), *fields.take_remaining(_CONFIG_FIELDS))
     fields.check_keys(("args", *_CONFIG_FIELDS))
-    patch = _value(tuple(entry for entry in entries if entry[0].text in tool_fields), fields.span)
-    rebind = _value(tuple(entry for entry in entries if entry[0].text not in tool_fields), fields.span)
+    patch = _mapping_value(tuple(entry for entry in entries if entry[0].text in tool_fields), fields.span)
+    rebind = _mapping_value(tuple(entry for entry in entries if entry[0].text not in tool_fields), fields.span)
     if attempts is None and (patch or rebind):
         warn_of_unbounded_pages(fields.span, "max_attempts", report)
-    return Repeat(
+    return CallRepetition(
         fields.span,
         attempts,
         delay,
@@ -99,5 +102,5 @@ def _config_fields(tool: ToolDescription | None) -> frozenset[str]:
     return tool.accepted_fields if tool else _CONFIG_FIELDS
 
 
-def _value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:
+def _mapping_value(entries: tuple[tuple[ScalarNode, Node], ...], span: Span) -> Value | None:
     return value_of(MappingNode(entries, span)) if entries else None
