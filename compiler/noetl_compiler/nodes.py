@@ -16,7 +16,7 @@ from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.graph.contents import pointer
 from noetl_compiler.source import ScalarStyle
 
-__all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "to_json", "value_of"]
+__all__ = ["MappingNode", "Node", "ScalarNode", "SequenceNode", "string_node", "to_json", "value_of"]
 
 
 class ScalarNode(msgspec.Struct, frozen=True, gc=False):
@@ -53,6 +53,10 @@ class MappingNode(msgspec.Struct, frozen=True, eq=False, gc=False):
                 return node
         return None
 
+    def without(self, *keys: str) -> MappingNode:
+        """Return the mapping without the entries of these keys."""
+        return MappingNode(tuple(entry for entry in self.entries if entry[0].text not in keys), self.span)
+
 
 class SequenceNode(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A sequence."""
@@ -62,6 +66,11 @@ class SequenceNode(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 Node: TypeAlias = ScalarNode | MappingNode | SequenceNode
+
+
+def string_node(text: str, span: Span) -> ScalarNode:
+    """Return a string that is not in the document itself, such as the key of an entry that a conversion adds."""
+    return ScalarNode(text, text, span, "plain")
 
 
 def to_json(node: Node) -> Json:

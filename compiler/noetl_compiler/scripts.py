@@ -29,7 +29,7 @@ from noetl_compiler.forecasting.static_scope import known_names
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.language.scripts import SOURCES, URIS, source_of
 from noetl_compiler.language.tools import SQL_LANGUAGES
-from noetl_compiler.nodes import ScalarNode
+from noetl_compiler.nodes import string_node
 from noetl_compiler.phases import ParsedPlaybook
 from noetl_compiler.report import Report
 from noetl_compiler.script_files import ScriptError, decode_script, read_script, script_path
@@ -169,7 +169,7 @@ class _ScriptPinner:
         """Check the code of a script. Its diagnostics refer to the script, not to the playbook."""
         source = self.sources.setdefault(script.name, SourceFile(script.name, script.text))
         report = Report(source, tools=self.parsed.tools)
-        node = ScalarNode(script.text, script.text, source.span(0, len(script.text)), "plain")
+        node = string_node(script.text, source.span(0, len(script.text)))
         if task.kind.text == "python":
             check_python_text(ForeignText("script", node), task, self._bound_names.get(id(task)), report)
         elif task.kind.text in SQL_LANGUAGES:

@@ -13,7 +13,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.tools import SEVERAL_CREDENTIALS
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node, value_of
 
 __all__ = ["auth_value", "has_alias", "read_auth"]
 
@@ -26,7 +26,7 @@ def read_auth(fields: Fields, kind: str) -> Value | None:
     credential, others = fields.node.get("credential"), fields.node.get("credentials")
     if isinstance(credential, ScalarNode) and isinstance(others, MappingNode):
         fields.take_remaining({"credential", "credentials"})
-        key = ScalarNode("credential", "credential", credential.span, "plain")
+        key = string_node("credential", credential.span)
         return value_of(MappingNode(((key, credential), *others.entries), others.span))
     node = fields.node_of(*keys.AUTH)
     if isinstance(node, SequenceNode) or (isinstance(node, ScalarNode) and not isinstance(node.value, str)):

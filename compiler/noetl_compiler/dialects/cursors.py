@@ -19,7 +19,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Cursor, Json, Task, Value
 from noetl_compiler.language.constructs.loops import CURSOR, FRAME
 from noetl_compiler.language.words import FRAME_PROCESSES, ROW_ERRORS, RowProcess
-from noetl_compiler.nodes import MappingNode, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, SequenceNode, string_node, value_of
 
 __all__ = ["read_cursor"]
 
@@ -67,10 +67,9 @@ def read_cursor(loop: Fields) -> Cursor | None:
 
 
 def _fields_as_written(cursor: ConstructFields, frame: MappingNode | None) -> Value:
-    excluded_keys = ("kind", "auth", "credential")
-    entries = tuple(entry for entry in cursor.node.entries if entry[0].text not in excluded_keys)
+    entries = cursor.node.without("kind", "auth", "credential").entries
     if frame is not None:
-        entries += ((ScalarNode("frame", "frame", frame.span, "plain"), frame),)
+        entries += ((string_node("frame", frame.span), frame),)
     return value_of(MappingNode(entries, cursor.span))
 
 

@@ -10,7 +10,7 @@ from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.holds import read_on_failure
 from noetl_compiler.dialects.policies import read_branch_failure
-from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
+from noetl_compiler.dialects.spec_defaults import only_total, read_call_defaults
 from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.graph import Timeout
 from noetl_compiler.language.constructs.playbook import EXECUTOR, EXECUTOR_POLICY, EXECUTOR_SPEC, REQUIREMENTS
@@ -61,16 +61,16 @@ def _check_requirements(executor: Fields) -> None:
 def _read_spec(spec: ConstructFields, context: ParseContext) -> Executor:
     policy = ConstructFields.nested(spec, "policy", EXECUTOR_POLICY)
     policy = policy or ConstructFields.empty(spec.span, context.report, EXECUTOR_POLICY)
-    limit = spec.timeout()
+    spec_timeout = spec.timeout()
     executor = Executor(
         spec.name("entry_step"),
         spec.name("final_step"),
         spec.flag("no_next_is_error") or False,
         read_branch_failure(policy),
         read_on_failure(spec),
-        total_of(limit),
+        only_total(spec_timeout),
         _read_dialect(spec, context),
-        read_call_defaults(spec, policy, limit, "ctx"),
+        read_call_defaults(spec, policy, spec_timeout, "ctx"),
     )
     policy.check_keys()
     spec.check_keys()

@@ -9,7 +9,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.language.tools import HEADER_NAME, sends_headers
 from noetl_compiler.syntax import Name
 
-__all__ = ["read_idempotency_key", "read_own_idempotency_key"]
+__all__ = ["read_call_idempotency_key", "read_default_idempotency_key"]
 
 _KEY = "idempotency_key"
 _HEADER_NAME = re.compile(HEADER_NAME)
@@ -20,8 +20,8 @@ _RESERVED_HEADERS = frozenset(
 """Headers with a defined meaning, which cannot carry a key."""
 
 
-def read_idempotency_key(spec: Fields) -> Name | None:
-    """Return the name of the header that a spec declares for its calls."""
+def read_default_idempotency_key(spec: Fields) -> Name | None:
+    """Read the header that a spec declares for all its calls; those that are not sent by HTTP ignore it."""
     header = spec.scalar(_KEY)
     if header is None:
         return None
@@ -35,9 +35,9 @@ def read_idempotency_key(spec: Fields) -> Name | None:
     return Name(header.text, header.span)
 
 
-def read_own_idempotency_key(spec: Fields, kind: str) -> Name | None:
-    """Read the header in the spec of one call, whose kind must support headers; not checked for workbook calls."""
-    header = read_idempotency_key(spec)
+def read_call_idempotency_key(spec: Fields, kind: str) -> Name | None:
+    """Read the header in the spec of one call. Its tool must send headers, unless it is a workbook call."""
+    header = read_default_idempotency_key(spec)
     if header is None or kind == "workbook" or sends_headers(kind):
         return header
     spec.ignore(_KEY, reason=f"only http calls send headers, and this is a {kind} call")

@@ -9,7 +9,7 @@ from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task,
 from noetl_compiler.dialects.values import assigns, mapping_value
 from noetl_compiler.graph import Value
 from noetl_compiler.language import keys
-from noetl_compiler.nodes import ScalarNode, value_of
+from noetl_compiler.nodes import ScalarNode, string_node, value_of
 from noetl_compiler.syntax import Name, Step, Task
 from noetl_compiler.value_merge import overlay
 
@@ -44,7 +44,7 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
 def _read_tasks(fields: Fields, name: Name, context: ParseContext) -> tuple[Task, ...]:
     tool = fields.node_of("tool", "type")
     if tool is None and "sink" in fields:
-        tool = ScalarNode("noop", "noop", fields.span, "plain")
+        tool = string_node("noop", fields.span)
     if isinstance(tool, ScalarNode):
         task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), context)
         return (task,) if task else ()

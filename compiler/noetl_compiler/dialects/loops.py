@@ -13,7 +13,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.frames import read_frame
 from noetl_compiler.dialects.reducers import read_reducers
 from noetl_compiler.dialects.routes import read_next
-from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
+from noetl_compiler.dialects.spec_defaults import only_total, read_call_defaults
 from noetl_compiler.dialects.values import expression
 from noetl_compiler.graph import Cursor, Template
 from noetl_compiler.language.constructs.loops import LOOP_FAILURE, LOOP_POLICY, LOOP_SPEC
@@ -64,12 +64,12 @@ def read_loop(node: Node | None, report: Report) -> Loop | None:
         failure="best_effort" if failure == "best_effort" else "fail",
         frame=None if cursor is not None else read_frame(fields),
     )
-    limit = fields.timeout()
-    defaults = read_call_defaults(fields, policy, limit, "iter")
+    timeout = fields.timeout()
+    defaults = read_call_defaults(fields, policy, timeout, "iter")
     span = collection.span if collection is not None else node.span
     reducers = read_reducers(fields) or read_reducers(policy)
     routes = read_next(fields.node_of("next"), report)
-    loop = Loop(body, element, span, total_of(limit), defaults, reducers, routes)
+    loop = Loop(body, element, span, only_total(timeout), defaults, reducers, routes)
     fields.check_keys()
     policy.check_keys()
     return loop
@@ -97,8 +97,8 @@ def _with_spec(node: MappingNode) -> MappingNode:
     spec = node.get("spec")
     if spec is None or isinstance(spec, SequenceNode) or (isinstance(spec, ScalarNode) and spec.value is not None):
         return node
-    other_entries = tuple(entry for entry in node.entries if entry[0].text != "spec")
-    return MappingNode((*(spec.entries if isinstance(spec, MappingNode) else ()), *other_entries), node.span)
+    spec_entries = spec.entries if isinstance(spec, MappingNode) else ()
+    return MappingNode((*spec_entries, *node.without("spec").entries), node.span)
 
 
 def _read_mode(fields: ConstructFields, policy: ConstructFields) -> LoopMode:

@@ -10,9 +10,9 @@
         max_iterations: 10
         retry: {max_attempts: 3}
 
-It became ``retry: {on_success: ...}`` (retry.py), with one difference: here ``response`` is the whole response and
-``response.data`` its body; later ``response`` is the body. If a pagination reads ``response.data``, that is the body,
-also at the start of ``merge_path``.
+Later dialects have ``retry: {on_success: ...}`` instead (retry.py), with one difference: here ``response`` is the whole
+response and ``response.data`` its body, later ``response`` is the body. If a pagination reads ``response.data``, it is
+renamed to ``response.body``, and so is ``data`` at the start of ``merge_path``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from noetl_compiler import graph
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.retry import Retry, read_retry, warn_of_unbounded_pages
+from noetl_compiler.dialects.retry import RetryRules, read_retry, warn_of_unbounded_pages
 from noetl_compiler.graph import Collect, Value
 from noetl_compiler.language import defaults
 from noetl_compiler.language.constructs.loops import PAGINATION
@@ -33,32 +33,32 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, va
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 
-__all__ = ["read_pages", "read_repeats"]
+__all__ = ["read_pagination", "read_retry_and_pagination"]
 
 _WHOLE_RESPONSE = re.compile(r"\bresponse\.data\b")
 
 
-def read_repeats(fields: Fields, report: Report) -> Retry | None:
-    """Read the rules that repeat the call of a step or task: its ``retry``, or the pagination of its loop."""
-    retry, pages = read_retry(fields, report), read_pages(fields, report)
-    if retry is None or pages is None:
-        return retry or pages
-    rules = (*retry.policy.rules, *pages.policy.rules)
-    return Retry(Policy(pages.policy.span, rules, "fail", clause=retry.policy.clause), retry.sinks)
+def read_retry_and_pagination(fields: Fields, report: Report) -> RetryRules | None:
+    """Read the rules that repeat the call of a step or task: its ``retry``, and the pagination of its loop."""
+    retry, pagination = read_retry(fields, report), read_pagination(fields, report)
+    if retry is None or pagination is None:
+        return retry or pagination
+    rules = (*retry.policy.rules, *pagination.policy.rules)
+    return RetryRules(Policy(pagination.policy.span, rules, "fail", clause=retry.policy.clause), retry.page_sinks)
 
 
-def read_pages(fields: Fields, report: Report) -> Retry | None:
+def read_pagination(fields: Fields, report: Report) -> RetryRules | None:
     """Read the pagination of a step's loop, None if it has none."""
     loop = fields.node.get("loop")
     node = loop.get("pagination") if isinstance(loop, MappingNode) else None
     if not isinstance(node, MappingNode):
         return None
     page_fields = ConstructFields(_rename_body(node) if _reads_whole_response(node) else node, report, PAGINATION)
-    errors, repetition = read_retry(page_fields, report), _read_repetition(page_fields)
-    return Retry(Policy(node.span, (*(errors.policy.rules if errors else ()), repetition), "fail"))
+    retry, page_rule = read_retry(page_fields, report), _read_page_rule(page_fields)
+    return RetryRules(Policy(node.span, (*(retry.policy.rules if retry else ()), page_rule), "fail"))
 
 
-def _read_repetition(fields: ConstructFields) -> Rule:
+def _read_page_rule(fields: ConstructFields) -> Rule:
     when = fields.condition("continue_while")
     patch = fields.mapping("next_page")
     max_pages = fields.count("max_iterations")

@@ -16,7 +16,7 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.values import amount
 from noetl_compiler.graph import Output, Select, Value
 from noetl_compiler.language.constructs.results import OUTPUT_CONSTRUCT, PART, STORED_BY_SIZE
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node, value_of
 from noetl_compiler.report import Report
 
 __all__ = ["read_output"]
@@ -58,14 +58,10 @@ def _read_store(fields: Fields) -> Value:
     if isinstance(store, MappingNode):
         entries += store.entries
     elif isinstance(store, ScalarNode):
-        entries.append((_key("kind", store), store))
+        entries.append((string_node("kind", store.span), store))
     if (scope := fields.node.get("scope")) is not None:
-        entries.append((_key("scope", scope), scope))
+        entries.append((string_node("scope", scope.span), scope))
     return value_of(MappingNode(tuple(entries), fields.span))
-
-
-def _key(name: str, node: Node) -> ScalarNode:
-    return ScalarNode(name, name, node.span, "plain")
 
 
 def _read_select(fields: Fields, *keys: str) -> tuple[Select, ...]:

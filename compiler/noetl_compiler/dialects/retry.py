@@ -3,15 +3,15 @@
     retry: true | 5                                    retries any error; at most 3 calls, or this number
     retry: {max_attempts, initial_delay, ...,          the same, with conditions to retry and to stop
             retry_when, stop_when}
-    retry: {max_attempts, when: [...],                 the whitepaper's: all predicates must hold
+    retry: {max_attempts, when: [...],                 the form of NoETL's whitepaper: all conditions must hold
             backoff: {type, base_seconds, ...}}
     retry: {on_error: {when, max_attempts, ...},       errors, and repetition after success
             on_success: {while, next_call, collect}}   (pagination, polling)
-    retry: [{when, then: {...}}, ...]                  first match wins; a rule about the error is a failure
-                                                       rule, any other repeats
+    retry: [{when, then: {...}}, ...]                  the first rule that matches applies; one whose condition reads
+                                                       the error retries, any other repeats after success
 
-Failure rules become ``retry``, repetition becomes ``again``. An error that no rule matches fails the task, unlike in
-v10, whose default is to continue.
+A retry becomes a policy rule with ``retry``, a repetition after success one with ``again``. An error that no rule
+matches fails the task, unlike in v10, whose default is to continue.
 """
 
 from __future__ import annotations
@@ -36,44 +36,46 @@ from noetl_compiler.report import Report
 from noetl_compiler.syntax import Policy, Rule
 from noetl_compiler.templating.analysis import analyse_template
 
-__all__ = ["Retry", "read_retry", "warn_of_unbounded_pages"]
+__all__ = ["RetryRules", "read_retry", "warn_of_unbounded_pages"]
 
 _INITIAL_DELAY, _MAX_DELAY = Value(defaults.DELAY), Value(defaults.RETRY_MAX_DELAY)
 
 _ERROR_NAMES = frozenset({"error", "last_error"})
 
 
-class Retry(msgspec.Struct, frozen=True):
-    """A policy, and the ``sinks`` of single pages (``per_iteration``)."""
+class RetryRules(msgspec.Struct, frozen=True):
+    """The policy of a ``retry``. ``page_sinks`` store each page that a repetition after success fetches
+    (``per_iteration``).
+    """
 
     policy: Policy
-    sinks: tuple[Sink, ...] = ()
+    page_sinks: tuple[Sink, ...] = ()
 
 
-def read_retry(fields: Fields, report: Report) -> Retry | None:
+def read_retry(fields: Fields, report: Report) -> RetryRules | None:
     """Read the ``retry`` of a task or step; None if it is absent or disabled."""
     node = fields.node_of("retry")
     if node is None:
         return None
     if isinstance(node, SequenceNode):
-        parts = [_read_entry(item, report) for item in node.items]
+        branches = [_read_entry(item, report) for item in node.items]
     elif isinstance(node, MappingNode):
-        parts = _read_mapping(node, report)
+        branches = _read_mapping(node, report)
     else:
-        parts = _read_shorthand(node, report)
-    rules = tuple(rule for part in parts for rule in part.rules)
-    sinks = tuple(sink for part in parts for sink in part.sinks)
-    return Retry(Policy(node.span, rules, "fail", clause=to_json(node)), sinks) if rules else None
+        branches = _read_shorthand(node, report)
+    rules = tuple(rule for branch in branches for rule in branch.rules)
+    page_sinks = tuple(sink for branch in branches for sink in branch.page_sinks)
+    return RetryRules(Policy(node.span, rules, "fail", clause=to_json(node)), page_sinks) if rules else None
 
 
-class _Part(msgspec.Struct, frozen=True):
-    """The policy rules and page sinks of one part of a ``retry``, such as ``on_error`` or an entry of a list."""
+class _RetryBranch(msgspec.Struct, frozen=True):
+    """The policy rules and page sinks of a part of a ``retry``: ``on_error``, ``on_success`` or an entry of a list."""
 
     rules: tuple[Rule, ...]
-    sinks: tuple[Sink, ...] = ()
+    page_sinks: tuple[Sink, ...] = ()
 
 
-def _read_shorthand(node: ScalarNode, report: Report) -> list[_Part]:
+def _read_shorthand(node: ScalarNode, report: Report) -> list[_RetryBranch]:
     """Read ``retry: true`` or a number of calls."""
     if isinstance(node.value, bool):
         calls = defaults.ATTEMPTS if node.value else 0
@@ -83,46 +85,46 @@ def _read_shorthand(node: ScalarNode, report: Report) -> list[_Part]:
     else:
         report.error(Code.WRONG_TYPE, node.span, f'"retry" must be a mapping, not {kind_of(node)}')
         return []
-    rule = _retry_rule(node.span, Value(calls), _Pace())
-    return [_Part((Rule(rule),))] if calls > 0 else []
+    rule = _retry_rule(node.span, Value(calls), _DelaySettings())
+    return [_RetryBranch((Rule(rule),))] if calls > 0 else []
 
 
-def _read_mapping(node: MappingNode, report: Report) -> list[_Part]:
+def _read_mapping(node: MappingNode, report: Report) -> list[_RetryBranch]:
     fields = Fields(_with_flat_backoff(node), report, "a retry")
-    parts: list[_Part] = []
+    branches: list[_RetryBranch] = []
     if (errors := fields.mapping("on_error")) is not None:
-        parts.append(_read_failure_rules(Fields(_with_flat_backoff(errors), report, "on_error"), on="error"))
+        branches.append(_read_retry_rules(Fields(_with_flat_backoff(errors), report, "on_error"), on="error"))
     if (success := fields.mapping("on_success")) is not None:
-        parts.append(_read_repetition(Fields(success, report, "on_success")))
-    if parts:
+        branches.append(_read_repeat_rule(Fields(success, report, "on_success")))
+    if branches:
         fields.check_keys()
-        return parts
-    return [_read_failure_rules(fields)]
+        return branches
+    return [_read_retry_rules(fields)]
 
 
-def _read_entry(node: Node, report: Report) -> _Part:
+def _read_entry(node: Node, report: Report) -> _RetryBranch:
     """Read ``{when, then: {...}}``."""
     if not isinstance(node, MappingNode):
         report.error(Code.WRONG_TYPE, node.span, f"a retry rule must be a mapping, not {kind_of(node)}")
-        return _Part(())
+        return _RetryBranch(())
     rule_fields = Fields(node, report, "a retry rule")
     when, then = condition(rule_fields.node_of("when"), report), rule_fields.mapping("then")
     rule_fields.check_keys()
     then_fields = Fields(_with_flat_backoff(then or MappingNode((), node.span)), report, "a retry rule")
     paginates = "next_call" in then_fields or "collect" in then_fields
     if _is_about_error(when) and not paginates:
-        return _read_failure_rules(then_fields, when)
-    return _read_repetition(then_fields, when, defaults.PAGES if paginates else defaults.ATTEMPTS)
+        return _read_retry_rules(then_fields, when)
+    return _read_repeat_rule(then_fields, when, defaults.PAGES if paginates else defaults.ATTEMPTS)
 
 
 def _is_about_error(when: Template | None) -> bool:
     return when is None or not analyse_template(when.source).root_names.isdisjoint(_ERROR_NAMES)
 
 
-def _read_failure_rules(
+def _read_retry_rules(
     fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None
-) -> _Part:
-    """Return the rules for a failed call, in the order of evaluation: when to stop, when to retry, any other error.
+) -> _RetryBranch:
+    """Return the rules that stop retrying, then the rule that retries.
 
     A flat ``retry_when`` that does not read the error may also repeat a successful call.
     """
@@ -131,13 +133,13 @@ def _read_failure_rules(
     when = when or _read_condition(fields)
     fields.ignore("retry_on", reason='write retry_when: "{{ error.kind in [...] }}"')
     attempts = count(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
-    pace = _read_pace(fields)
+    delays = _read_delay_settings(fields)
     fields.check_keys()
-    rule = Rule(_retry_rule(fields.span, attempts, pace, on=on or _boundary(when), when=when))
-    return _Part((*_stop_rules(stop_when, fields.span), rule))
+    rule = Rule(_retry_rule(fields.span, attempts, delays, on=on or _status_of_rule(when), when=when))
+    return _RetryBranch((*_stop_rules(stop_when, fields.span), rule))
 
 
-def _boundary(when: Template | None) -> Literal["any", "error"]:
+def _status_of_rule(when: Template | None) -> Literal["any", "error"]:
     return "error" if _is_about_error(when) else "any"
 
 
@@ -150,8 +152,8 @@ def _read_condition(fields: Fields) -> Template | None:
     return when or on_status
 
 
-class _Pace(msgspec.Struct, frozen=True):
-    """The delay before the next call."""
+class _DelaySettings(msgspec.Struct, frozen=True):
+    """How the delay before each retry is computed."""
 
     delay: Value = _INITIAL_DELAY
     backoff: Backoff = "exponential"
@@ -160,10 +162,10 @@ class _Pace(msgspec.Struct, frozen=True):
     jitter: bool = False
 
 
-def _read_pace(fields: Fields) -> _Pace:
+def _read_delay_settings(fields: Fields) -> _DelaySettings:
     report = fields.report
     delay = fields.node_of("initial_delay", "delay", "backoff_seconds", "base_seconds")
-    return _Pace(
+    return _DelaySettings(
         seconds(delay, report) or _INITIAL_DELAY,
         fields.choice("backoff", BACKOFFS) or "exponential",
         fields.number("backoff_multiplier", "multiplier", "factor") or defaults.MULTIPLIER,
@@ -173,7 +175,7 @@ def _read_pace(fields: Fields) -> _Pace:
 
 
 def _with_flat_backoff(node: MappingNode) -> MappingNode:
-    """Merge the whitepaper's ``backoff: {type, base_seconds, max_seconds}`` into the retry; a number is the delay."""
+    """Merge ``backoff: {type, base_seconds, max_seconds}`` into the retry. A number instead is the delay."""
     backoff = node.get("backoff")
     if isinstance(backoff, ScalarNode) and isinstance(backoff.value, int | float):
         return MappingNode(
@@ -201,7 +203,7 @@ def _read_status_condition(fields: Fields) -> Template | None:
 
 
 def _stop_rules(when: Template | None, span: Span) -> tuple[Rule, ...]:
-    """Return the rules of ``stop_when``, which keep the outcome of the call, success or failure."""
+    """Return the rules of ``stop_when``, which keep the outcome of the call, a success or a failure."""
     if when is None:
         return ()
     return (
@@ -213,7 +215,7 @@ def _stop_rules(when: Template | None, span: Span) -> tuple[Rule, ...]:
 def _retry_rule(
     span: Span,
     attempts: Value,
-    pace: _Pace,
+    delays: _DelaySettings,
     *,
     on: Literal["any", "error"] = "error",
     when: Template | None = None,
@@ -224,15 +226,15 @@ def _retry_rule(
         on=on,
         when=when,
         attempts=attempts,
-        backoff=pace.backoff,
-        multiplier=pace.multiplier,
-        delay=pace.delay,
-        max_delay=pace.max_delay,
-        jitter=pace.jitter,
+        backoff=delays.backoff,
+        multiplier=delays.multiplier,
+        delay=delays.delay,
+        max_delay=delays.max_delay,
+        jitter=delays.jitter,
     )
 
 
-def _read_repetition(fields: Fields, when: Template | None = None, calls: int = defaults.PAGES) -> _Part:
+def _read_repeat_rule(fields: Fields, when: Template | None = None, calls: int = defaults.PAGES) -> _RetryBranch:
     """Return a rule that repeats the call after success while ``while`` is true."""
     report = fields.report
     when = when or condition(fields.node_of("while", "when"), report)
@@ -253,9 +255,9 @@ def _read_repetition(fields: Fields, when: Template | None = None, calls: int = 
         collect=read_collect(fields),
     )
     fields.ignore("backoff_multiplier", reason="the delay between pages is constant")
-    sinks = _read_page_sinks(fields)
+    page_sinks = _read_page_sinks(fields)
     fields.check_keys()
-    return _Part((Rule(rule),), sinks)
+    return _RetryBranch((Rule(rule),), page_sinks)
 
 
 def warn_of_unbounded_pages(span: Span, key: str, report: Report) -> None:

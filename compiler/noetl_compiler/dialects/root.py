@@ -21,7 +21,7 @@ from noetl_compiler.dialects.values import mapping_value
 from noetl_compiler.graph import Priority, Value
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs.playbook import API_VERSIONS, FAIRNESS_WEIGHTS, METADATA, PLAYBOOK, PRIORITIES
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node, value_of
 from noetl_compiler.syntax import Name, Playbook, Step, Task
 from noetl_compiler.syntax_queries import called_task_names, choose_final_name
 from noetl_compiler.value_merge import overlay
@@ -213,7 +213,7 @@ def _as_warning(diagnostic: Diagnostic) -> Diagnostic:
 def _with_name(name: ScalarNode, body: Node) -> Node:
     if not isinstance(body, MappingNode) or body.get("name"):
         return body
-    key = ScalarNode("name", "name", name.span, "plain")
+    key = string_node("name", name.span)
     return MappingNode(((key, name), *body.entries), body.span)
 
 
@@ -228,5 +228,5 @@ def _read_workload(fields: Fields) -> Value:
     old_spec = fields.mapping("spec")
     if old_spec is None:
         return workload
-    wrapper = MappingNode(((ScalarNode("spec", "spec", old_spec.span, "plain"), old_spec),), old_spec.span)
+    wrapper = MappingNode(((string_node("spec", old_spec.span), old_spec),), old_spec.span)
     return overlay(value_of(wrapper), workload)

@@ -12,7 +12,7 @@ from noetl_compiler.graph import Guard, Sink, Span, Value
 from noetl_compiler.language import sinks
 from noetl_compiler.language.constructs.sinks import SINK
 from noetl_compiler.language.words import SINK_LEVELS, SINK_MODES, SinkLevel
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node, value_of
 from noetl_compiler.report import Report
 
 __all__ = [
@@ -30,8 +30,8 @@ def read_sinks(fields: Fields, report: Report, level: SinkLevel, *keys: str) -> 
         _warn_of_event_log_sink(node.span, report)  # the default of a save without a storage
         return ()
     items = node.items if isinstance(node, SequenceNode) else (node,) if node else ()
-    found_sinks = (read_sink(item, report, level) for item in items)
-    return tuple(sink for sink in found_sinks if sink is not None)
+    optional_sinks = (read_sink(item, report, level) for item in items)
+    return tuple(sink for sink in optional_sinks if sink is not None)
 
 
 def read_sink(node: Node, report: Report, level: SinkLevel) -> Sink | None:
@@ -67,7 +67,7 @@ def _without_batch_flag(node: MappingNode, report: Report) -> MappingNode:
         return node
     message = f'"batch: {batch.text}" has no effect in a sink'
     report.warning(Code.IGNORED_FIELD, batch.span, message, "the rows of a sink are always stored in one transaction")
-    return MappingNode(tuple(entry for entry in node.entries if entry[1] is not batch), node.span)
+    return node.without("batch")
 
 
 def _read_when(fields: ConstructFields) -> Guard | None:
@@ -102,9 +102,5 @@ def _read_config(fields: Fields) -> Value:
     for name, spellings in sinks.VALUE_KEYS.items():
         node = fields.node_of(*spellings)
         if node is not None:
-            entries.append((_key(name, node), node))
+            entries.append((string_node(name, node.span), node))
     return value_of(MappingNode(tuple(entries), fields.span), literal={"/code"})
-
-
-def _key(name: str, node: Node) -> ScalarNode:
-    return ScalarNode(name, name, node.span, "plain")

@@ -1,13 +1,13 @@
-"""Layers of ``spec``: the defaults that enclosing specs give for the calls of a task.
+"""Merge the defaults that the specs of the executor, the step and the loop have for the calls of a task.
 
-    kind < executor.spec < step.spec < loop.spec < task.spec
+    defaults of the tool < executor.spec < step.spec < loop.spec < task.spec
 
-The innermost layer wins, part by part: mappings are merged, lists are replaced. The outermost layer, the defaults of
-the tool, is not handled by the compiler. Every other layer may give its calls ``policy`` (rules, on_unmatched,
-circuit), ``idempotent``, ``idempotency_key``, ``result``, and the parts ``connect`` and ``read`` of ``timeout``. The
-total of a timeout applies to the playbook, step or loop that declares it; ``policy.defaults`` has the timeout of calls.
+Each spec takes precedence over those to its left, field by field: mappings are merged, lists are replaced. The worker
+applies the defaults of the tool. Any spec may set ``policy`` (rules, on_unmatched, circuit), ``idempotent``,
+``idempotency_key``, ``result``, and the parts ``connect`` and ``read`` of ``timeout`` for its calls. The total of a
+timeout applies to the playbook, step or loop that declares it; ``policy.defaults`` has the timeout of calls.
 
-A call of a workbook task has two specs, its own and that of the task. Both are inside all other layers.
+A call of a workbook task has two specs, its own and that of the task. Both take precedence over all others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
-from noetl_compiler.dialects.idempotency_keys import read_idempotency_key
+from noetl_compiler.dialects.idempotency_keys import read_default_idempotency_key
 from noetl_compiler.dialects.policies import read_rules
 from noetl_compiler.dialects.results import read_output
 from noetl_compiler.graph import Output, Timeout
@@ -29,25 +29,31 @@ from noetl_compiler.syntax import NO_DEFAULTS, CallDefaults, Policy, Step, Task
 from noetl_compiler.syntax_queries import calls_of
 from noetl_compiler.value_merge import overlay
 
-__all__ = ["read_call_defaults", "total_of", "with_defaults"]
+__all__ = ["only_total", "read_call_defaults", "with_defaults"]
 
 
-def read_call_defaults(spec: Fields, policy: Fields | None, limit: Timeout | None, default_root: str) -> CallDefaults:
-    """Read the defaults of a ``spec`` for its calls; ``limit`` is its own timeout. The caller checks the keys."""
+def read_call_defaults(
+    spec: Fields, policy: Fields | None, spec_timeout: Timeout | None, default_root: str
+) -> CallDefaults:
+    """Read the defaults of a ``spec`` for its calls. ``spec_timeout`` is the timeout of the spec, whose parts
+    ``connect`` and ``read`` apply to the calls. The caller checks the keys.
+    """
     rules = read_rules(policy, default_root) if policy else None
-    call_timeout = _merge_timeouts(_call_parts(limit), _read_default_timeout(policy)) if policy else _call_parts(limit)
+    call_timeout = _without_total(spec_timeout)
+    if policy:
+        call_timeout = _merge_timeouts(call_timeout, _read_default_timeout(policy))
     return CallDefaults(
-        rules, call_timeout, spec.flag("idempotent"), read_output(spec, "result"), read_idempotency_key(spec)
+        rules, call_timeout, spec.flag("idempotent"), read_output(spec, "result"), read_default_idempotency_key(spec)
     )
 
 
-def total_of(limit: Timeout | None) -> Timeout | None:
-    """Return the total of a timeout, which applies to the playbook, step or loop that declares it."""
-    return Timeout(total=limit.total) if limit and limit.total else None
+def only_total(timeout: Timeout | None) -> Timeout | None:
+    """Return a timeout with its total alone, which applies to the playbook, step or loop that declares it."""
+    return Timeout(total=timeout.total) if timeout and timeout.total else None
 
 
-def _call_parts(limit: Timeout | None) -> Timeout | None:
-    parts = Timeout(connect=limit.connect, read=limit.read) if limit else Timeout()
+def _without_total(timeout: Timeout | None) -> Timeout | None:
+    parts = Timeout(connect=timeout.connect, read=timeout.read) if timeout else Timeout()
     return None if parts == Timeout() else parts
 
 
@@ -61,7 +67,7 @@ def _read_default_timeout(policy: Fields) -> Timeout | None:
 
 
 def with_defaults(step: Step, workbook: Mapping[str, Task], executor: CallDefaults) -> Step:
-    """Return the step with the defaults of all layers merged into its tasks. A loop's timeout is that of its step."""
+    """Return the step with all defaults merged into its tasks. The timeout of its loop becomes that of the step."""
     defaults = _merge(executor, step.defaults)
     if (loop := step.loop) is not None:
         step = replace(step, timeout=loop.timeout or step.timeout)

@@ -17,11 +17,11 @@ from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.foreign_code import code_span, foreign_texts, quote_go_templates
 from noetl_compiler.dialects.guards import read_guard
-from noetl_compiler.dialects.idempotency_keys import read_own_idempotency_key
-from noetl_compiler.dialects.pagination import read_repeats
+from noetl_compiler.dialects.idempotency_keys import read_call_idempotency_key
+from noetl_compiler.dialects.pagination import read_retry_and_pagination
 from noetl_compiler.dialects.policies import read_assigns, read_eval, read_policy
 from noetl_compiler.dialects.results import read_output
-from noetl_compiler.dialects.retry import Retry
+from noetl_compiler.dialects.retry import RetryRules
 from noetl_compiler.dialects.scripts import check_script
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import read_splices
@@ -183,7 +183,7 @@ def read_task(
     ``spec_node`` is its ``spec`` if that is not simply the field of this name.
     """
     spec = _read_spec(spec_node or fields.node_of("spec"), kind, context)
-    retry = read_repeats(fields, context.report)
+    retry = read_retry_and_pagination(fields, context.report)
     fields.node_of("desc", "description")
     task = Task(
         label,
@@ -235,25 +235,25 @@ def _read_spec(node: Node | None, kind: Name, context: ParseContext) -> _Spec:
         read_policy(spec, context.default_root),
         spec.timeout(),
         spec.flag("idempotent"),
-        read_own_idempotency_key(spec, kind.text),
+        read_call_idempotency_key(spec, kind.text),
         read_output(spec, "result"),
     )
     spec.check_keys()
     return task_spec
 
 
-def _choose_policy(policy: Policy | None, retry: Retry | None, report: Report) -> Policy | None:
+def _choose_policy(policy: Policy | None, retry: RetryRules | None, report: Report) -> Policy | None:
     if policy and retry:
         message = '"retry" and a policy both decide what follows a call'
         report.error(Code.CONFLICTING_FIELDS, retry.policy.span, message, "write the retry as a rule of the policy")
     return policy or (retry.policy if retry else None)
 
 
-def _read_all_sinks(fields: Fields, retry: Retry | None, report: Report) -> tuple[Sink, ...]:
+def _read_all_sinks(fields: Fields, retry: RetryRules | None, report: Report) -> tuple[Sink, ...]:
     """Read the sinks. A sink stores the result of each call, that is, each page; if there is one for single pages, the
     others store the combined result.
     """
-    page_sinks = retry.sinks if retry else ()
+    page_sinks = retry.page_sinks if retry else ()
     return page_sinks + read_sinks(fields, report, "task" if page_sinks else "attempt")
 
 

@@ -12,12 +12,12 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.final_status import read_status
 from noetl_compiler.dialects.holds import read_on_failure
 from noetl_compiler.dialects.loops import read_loop
-from noetl_compiler.dialects.pagination import read_repeats
+from noetl_compiler.dialects.pagination import read_retry_and_pagination
 from noetl_compiler.dialects.policies import read_admission, read_assigns, read_branch_failure, read_enter
 from noetl_compiler.dialects.results import read_output
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.sinks import read_sinks
-from noetl_compiler.dialects.spec_defaults import read_call_defaults, total_of
+from noetl_compiler.dialects.spec_defaults import only_total, read_call_defaults
 from noetl_compiler.dialects.tasks import ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import AdmitRule, EnterRule, Sink, Timeout, Value
@@ -79,14 +79,14 @@ def read_step(fields: ConstructFields, name: Name, context: ParseContext) -> Ste
 
 def with_retry_and_sinks_of_step(fields: Fields, tasks: tuple[Task, ...], context: ParseContext) -> tuple[Task, ...]:
     """Move a step-level ``retry`` or ``sink`` of older dialects to the step's last task."""
-    retry = read_repeats(fields, context.report)
-    sinks = read_sinks(fields, context.report, "task" if retry and retry.sinks else "attempt")
+    retry = read_retry_and_pagination(fields, context.report)
+    sinks = read_sinks(fields, context.report, "task" if retry and retry.page_sinks else "attempt")
     if not tasks or not (retry or sinks):
         return tasks
     last = tasks[-1]
     policy = last.policy or (retry.policy if retry else None)
-    pages = retry.sinks if retry else ()
-    return (*tasks[:-1], replace(last, policy=policy, sinks=(*last.sinks, *pages, *sinks)))
+    page_sinks = retry.page_sinks if retry else ()
+    return (*tasks[:-1], replace(last, policy=policy, sinks=(*last.sinks, *page_sinks, *sinks)))
 
 
 def _read_when(fields: ConstructFields) -> tuple[AdmitRule, ...]:
@@ -117,15 +117,15 @@ def read_step_spec(spec: ConstructFields) -> StepSpec:
     """Read the fields of a step's ``spec``, whose keys the caller checks."""
     policy = ConstructFields.nested(spec, "policy", STEP_POLICY)
     policy = policy or ConstructFields.empty(spec.span, spec.report, STEP_POLICY)
-    limit = spec.timeout()
-    admit, limit = read_admission(policy), limit or _read_lifecycle(policy)
-    defaults, branch_failure = read_call_defaults(spec, policy, limit, "ctx"), read_branch_failure(policy)
+    spec_timeout = spec.timeout()
+    admit, spec_timeout = read_admission(policy), spec_timeout or _read_lifecycle(policy)
+    defaults, branch_failure = read_call_defaults(spec, policy, spec_timeout, "ctx"), read_branch_failure(policy)
     policy.check_keys()
     returns = spec.node_of("returns")
     return StepSpec(
         admit,
         spec.choice("join", JOINS),
-        total_of(limit),
+        only_total(spec_timeout),
         value_of(returns) if returns else None,
         spec.name("end_loop"),
         read_sinks(spec, spec.report, "attempt"),

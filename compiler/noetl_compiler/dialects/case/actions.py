@@ -28,7 +28,7 @@ from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.sinks import EVENT_KINDS, STORES
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node, value_of
 from noetl_compiler.syntax import Arc, Name, Task
 
 __all__ = ["Actions", "read_actions"]
@@ -154,7 +154,7 @@ def _split_sinks(fields: Fields) -> tuple[list[tuple[ScalarNode, Node]], Fields 
     nodes = node.items if isinstance(node, SequenceNode) else (node,) if node else ()
     tools = [node for node in nodes if _sink_kind(node) in fields.report.tools.keys() - STORES - EVENT_KINDS]
     stores = tuple(node for node in nodes if node not in tools)
-    key = ScalarNode("sink", "sink", fields.span, "plain")
+    key = string_node("sink", fields.span)
     sinks = Fields(MappingNode(((key, SequenceNode(stores, fields.span)),), fields.span), fields.report, "an action")
     return [(replace(key, span=node.span), _as_tool(node)) for node in tools], sinks if stores else None
 
@@ -169,9 +169,9 @@ def _as_tool(node: Node) -> Node:
     """Convert ``{tool: python, code: ...}`` to ``{tool: {kind: python, code: ...}}``."""
     if not isinstance(node, MappingNode) or not isinstance(kind := node.get("tool"), ScalarNode):
         return node
-    others = tuple(entry for entry in node.entries if entry[0].text != "tool")
-    body = MappingNode(((ScalarNode("kind", "kind", kind.span, "plain"), kind), *others), node.span)
-    return MappingNode(((ScalarNode("tool", "tool", kind.span, "plain"), body),), node.span)
+    others = node.without("tool").entries
+    body = MappingNode(((string_node("kind", kind.span), kind), *others), node.span)
+    return MappingNode(((string_node("tool", kind.span), body),), node.span)
 
 
 def _read_result(fields: Fields) -> Value | None:
@@ -203,9 +203,8 @@ def _read_named_task(key: ScalarNode, body: Node, context: ParseContext, labels:
         hint = "an action is one of " + ", ".join(f'"{name}"' for name in _KEYS) + ", or a task with a tool"
         context.report.error(Code.UNKNOWN_KEY, key.span, message, hint)
         return ()
-    other_entries = tuple(entry for entry in body.entries if entry[0].text not in ("tool", "desc"))
     if isinstance(tool, MappingNode):
-        tool = MappingNode((*tool.entries, *other_entries), tool.span)
+        tool = MappingNode((*tool.entries, *body.without("tool", "desc").entries), tool.span)
     name = _unused_label(key.text, labels)
     tasks = read_tool(tool, Name(name, key.span), context)
     return tuple(replace(task, label=Name(name, key.span)) for task in tasks[:1])

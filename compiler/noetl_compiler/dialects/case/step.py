@@ -84,7 +84,7 @@ def _with_loop_of_tool(fields: Fields) -> Fields:
         return fields
     message = '"loop" belongs to the step, not to its tool'
     fields.report.warning(Code.DEPRECATED_FORM, loop_entries[0][0].span, message, "move it beside the tool")
-    tool_without_loop = MappingNode(tuple(entry for entry in tool.entries if entry not in loop_entries), tool.span)
+    tool_without_loop = tool.without("loop")
     entries = ((key, tool_without_loop if key.text == "tool" else node) for key, node in fields.node.entries)
     step_fields = Fields(MappingNode((*entries, *loop_entries), fields.span), fields.report, fields.description)
     step_fields.node_of("step")

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Span
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node
 
 __all__ = ["with_case_sinks"]
 
@@ -48,24 +48,24 @@ def _expand_step(step: Node) -> Iterator[Node]:
             key = next((key for key in _TARGETS if rule.get(key) is not None), "then")
             store = f"{name.text}/sink_{number}"
             stores.append(_store_step(store, name.text, sink, rule.get(key)))
-            rule_without_sink = replace(rule, entries=tuple(entry for entry in rule.entries if entry[0].text != _SINK))
-            rule = _with_value(rule_without_sink, key, _scalar(store, sink.span))
+            rule_without_sink = rule.without(_SINK)
+            rule = _with_value(rule_without_sink, key, string_node(store, sink.span))
         rules.append(rule)
     yield _with_value(step, "case", replace(case, items=tuple(rules))) if stores else step
     yield from stores
 
 
 def _store_step(name: str, step: str, sink: Node, targets: Node | None) -> MappingNode:
-    result = replace(_scalar(f"{{{{ results[{step!r}] }}}}", sink.span), expressions=(sink.span,))
-    tool = _mapping({"kind": _scalar("noop", sink.span), "result": result, _SINK: sink}, sink.span)
+    result = replace(string_node(f"{{{{ results[{step!r}] }}}}", sink.span), expressions=(sink.span,))
+    tool = _mapping({"kind": string_node("noop", sink.span), "result": result, _SINK: sink}, sink.span)
     routes = {} if targets is None else {"next": targets}
-    return _mapping({"step": _scalar(name, sink.span), "tool": tool, **routes}, sink.span)
+    return _mapping({"step": string_node(name, sink.span), "tool": tool, **routes}, sink.span)
 
 
 def _with_value(node: MappingNode, key: str, value: Node) -> MappingNode:
     """Return the mapping with a value replaced, or appended if the key is new."""
     if node.get(key) is None:
-        return replace(node, entries=(*node.entries, (_scalar(key, value.span), value)))
+        return replace(node, entries=(*node.entries, (string_node(key, value.span), value)))
     return replace(
         node,
         entries=tuple(
@@ -75,8 +75,4 @@ def _with_value(node: MappingNode, key: str, value: Node) -> MappingNode:
 
 
 def _mapping(fields: Mapping[str, Node], span: Span) -> MappingNode:
-    return MappingNode(tuple((_scalar(key, node.span), node) for key, node in fields.items()), span)
-
-
-def _scalar(text: str, span: Span) -> ScalarNode:
-    return ScalarNode(text, text, span, "plain")
+    return MappingNode(tuple((string_node(key, node.span), node) for key, node in fields.items()), span)

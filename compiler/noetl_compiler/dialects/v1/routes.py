@@ -13,7 +13,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Related, did_you_mean
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.routes import ROUTE_KEYS, read_next
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Next
 
@@ -94,5 +94,5 @@ def _merge_arguments(entries: Entries, arguments: Entries) -> Entries:
     all_arguments = MappingNode(
         (*(written_arguments.entries if written_arguments else ()), *arguments), arguments[0][1].span
     )
-    key = ScalarNode(_ARGUMENTS_KEY, _ARGUMENTS_KEY, arguments[0][0].span, "plain")
+    key = string_node(_ARGUMENTS_KEY, arguments[0][0].span)
     return (*(entry for entry in entries if entry[1] is not written_arguments), (key, all_arguments))

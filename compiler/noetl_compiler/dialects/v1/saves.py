@@ -12,7 +12,7 @@ from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Value
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
 from noetl_compiler.language.tools import V1_SAVES
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, SequenceNode, string_node, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import EMPTY_MAPPING, Name, Task
 
@@ -36,12 +36,10 @@ def read_save_step(fields: Fields, step: Name, context: ParseContext) -> Task:
 def _stored_result(node: MappingNode) -> Value:
     """Return the result of the step: a mapping of what was ``saved``, and the ``table``."""
     parts = {"saved": node.get("data") or node.get("args"), "table": node.get("table")}
-    entries = tuple(
-        (ScalarNode(name, name, part.span, "plain"), part) for name, part in parts.items() if part is not None
-    )
+    entries = tuple((string_node(name, part.span), part) for name, part in parts.items() if part is not None)
     if not entries:
         return EMPTY_MAPPING
-    key = ScalarNode("result", "result", node.span, "plain")
+    key = string_node("result", node.span)
     return value_of(MappingNode(((key, MappingNode(entries, node.span)),), node.span))
 
 
@@ -63,5 +61,5 @@ def _read_event_log_save(node: MappingNode, report: Report) -> tuple[Value, Guar
     guard = Guard("ok", when) if when else None
     if data is None:
         return EMPTY_MAPPING, guard
-    key = ScalarNode("result", "result", data.span, "plain")
+    key = string_node("result", data.span)
     return value_of(MappingNode(((key, data),), data.span)), guard

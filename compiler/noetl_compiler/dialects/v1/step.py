@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
-from noetl_compiler.dialects.pagination import read_pages
+from noetl_compiler.dialects.pagination import read_pagination
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_tool
 from noetl_compiler.dialects.v1.outcomes import with_on_error
@@ -29,7 +29,7 @@ from noetl_compiler.dialects.v1.tasks import read_call, read_flat_task, read_ite
 from noetl_compiler.dialects.values import condition, mapping_value
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.language import keys
-from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
+from noetl_compiler.nodes import MappingNode, Node, ScalarNode, string_node, value_of
 from noetl_compiler.syntax import EMPTY_MAPPING, Loop, Name, Step, Task
 from noetl_compiler.value_merge import overlay
 
@@ -75,7 +75,7 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
         sinks=body.sinks,
     )
     if all(task.span != fields.span for task in body.tasks):
-        _warn_of_pages(fields)
+        _warn_of_pagination(fields)
     kind = fields.node.get("type")
     fields.check_keys(
         {
@@ -102,11 +102,13 @@ def _read_result(fields: Fields) -> Node | None:
     return node
 
 
-def _warn_of_pages(fields: Fields) -> None:
-    pages = read_pages(fields, fields.report)
-    if pages is not None:
+def _warn_of_pagination(fields: Fields) -> None:
+    pagination = read_pagination(fields, fields.report)
+    if pagination is not None:
         message = '"pagination" has no effect in a step without a tool of its own'
-        fields.report.warning(Code.IGNORED_FIELD, pages.policy.span, message, "write it beside the fields of the tool")
+        fields.report.warning(
+            Code.IGNORED_FIELD, pagination.policy.span, message, "write it beside the fields of the tool"
+        )
 
 
 def _read_body(fields: Fields, name: Name, context: ParseContext) -> _Body:
@@ -152,7 +154,7 @@ def _collection_from_data(fields: Fields) -> tuple[tuple[ScalarNode, Node], ...]
     fields.node_of("data")
     message = '"data" of an iterator is its collection'
     fields.report.warning(Code.DEPRECATED_FORM, data.span, message, "write collection")
-    return ((ScalarNode("collection", "collection", data.span, "plain"), data),)
+    return ((string_node("collection", data.span), data),)
 
 
 def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
