@@ -21,7 +21,7 @@ from temporalio.common import WorkflowIDReusePolicy
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError
 
-from noetl_activities.tool import tool_names
+from noetl_activities.tool import tool_kinds
 from noetl_compiler.graph import Json
 from noetl_temporal.catalog_client import PlaybookCatalog
 from noetl_temporal.catalog_store import CatalogEntry, RegisteredVersion, UnknownPlaybookError
@@ -112,7 +112,7 @@ class NoetlClient(Runs):
     ) -> NoetlClient:
         """Connect to Temporal: see Runs.connect."""
         temporal = await connect_temporal(address, namespace, dsn)
-        return cls(temporal, dsn or dsn_from_environment(), tool_names() if tools is None else tools)
+        return cls(temporal, dsn or dsn_from_environment(), tool_kinds() if tools is None else tools)
 
     @property
     def has_store(self) -> bool:

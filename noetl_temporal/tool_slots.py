@@ -1,4 +1,4 @@
-"""Limits the concurrent calls of a tool in this process to ToolSpec.at_once, over all queues and frames.
+"""Limits the concurrent calls of a tool in this process to ToolSpec.max_concurrent, over all queues and frames.
 
 A worker accepts more calls (worker.py) than it may run at once. A call that waits for a slot sends heartbeats and can
 be cancelled; its timeout starts when it gets one. Slots are assigned in order of arrival.
@@ -22,9 +22,9 @@ _LIMITS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], asyn
 
 def tool_slot(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
     """Wait for a slot of this tool and hold it while the block runs."""
-    if spec.at_once is None:
+    if spec.max_concurrent is None:
         return nullcontext()
-    limit = _processors() if spec.at_once == "cores" else spec.at_once
+    limit = _processors() if spec.max_concurrent == "cores" else spec.max_concurrent
     limits = _LIMITS.setdefault(asyncio.get_running_loop(), {})
     return limits.setdefault((spec.kind, limit), asyncio.Semaphore(limit))
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 import msgspec
 from msgspec.structs import replace
 
-from noetl_activities.tool import BUILT_IN, tool_names
+from noetl_activities.tool import BUILT_IN, tool_kinds
 from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.graph import Graph, Span, Step, Task
 from noetl_compiler.graph.pinned import PinnedCalls, call_name, calling_tasks, literal_call
@@ -44,7 +44,7 @@ def available_tools(*graphs: Graph) -> Collection[str]:
     """Return the kinds of tools that can be called here. Installed packages are searched only if a graph uses another
     than a built-in tool. Raises ValueError as load_tools does."""
     kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - IN_WORKFLOW
-    return BUILT_IN if kinds <= BUILT_IN else tool_names()
+    return BUILT_IN if kinds <= BUILT_IN else tool_kinds()
 
 
 def unsupported_uses(graph: Graph, tools: Collection[str]) -> list[str]:

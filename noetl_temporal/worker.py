@@ -152,8 +152,8 @@ def _workers(
     source: CredentialSource,
     options: WorkerOptions,
 ) -> list[Worker]:
-    """Return the workers. One activity of a tool serves both queues, so that its limit (ToolSpec.at_once) holds for
-    them together.
+    """Return the workers. One activity of a tool serves both queues, so that its limit (ToolSpec.max_concurrent)
+    holds for them together.
     """
     unknown = sorted(set(only or ()) - set(tools))
     if unknown:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
+from noetl_activities.isolation.settings import TASK_DIRECTORIES_VARIABLE
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.home import Home
@@ -75,6 +75,6 @@ def task_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that python tasks may read and write, also those with an account of their own."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
-    monkeypatch.setenv(DIRECTORIES_VARIABLE, str(folder))
+    monkeypatch.setenv(TASK_DIRECTORIES_VARIABLE, str(folder))
     yield folder
     shutil.rmtree(folder)

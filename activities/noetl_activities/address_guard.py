@@ -27,9 +27,9 @@ from noetl_activities.address_ranges import (
     platform_range,
 )
 from noetl_activities.errors import RefusedError
-from noetl_activities.variables import HTTP_ALLOW_VARIABLE as ALLOW_VARIABLE
+from noetl_activities.variables import HTTP_ALLOW_VARIABLE
 
-__all__ = ["ALLOW_VARIABLE", "AddressGuard"]
+__all__ = ["AddressGuard"]
 
 
 class AddressGuard(msgspec.Struct, frozen=True):
@@ -53,7 +53,7 @@ class AddressGuard(msgspec.Struct, frozen=True):
     @classmethod
     def from_environment(cls) -> AddressGuard:
         """Return the guard that NOETL_HTTP_ALLOW describes."""
-        return cls.from_text(os.environ.get(ALLOW_VARIABLE, ""))
+        return cls.from_text(os.environ.get(HTTP_ALLOW_VARIABLE, ""))
 
     def check(self, host: str, address: Address) -> None:
         """Check that a call to ``host`` may connect to its ``address``. Raises RefusedError."""
@@ -64,14 +64,14 @@ class AddressGuard(msgspec.Struct, frozen=True):
         platform_address, platform = platform_range(address) or (address, None)
         if platform is not None and not self._is_listed_itself(platform_address):
             raise RefusedError(
-                f"{_address_label(host, address)} is allowed only if {ALLOW_VARIABLE} of the worker lists "
+                f"{_address_label(host, address)} is allowed only if {HTTP_ALLOW_VARIABLE} of the worker lists "
                 f"{platform_address} itself ({platform.use}; cloud metadata services use such addresses)"
             )
         if is_public(address) or host.lower() in self.hosts or self._is_in_allowed_network(address):
             return
         raise RefusedError(
-            f"{_address_label(host, address)} is not a public address: to allow it, add it to {ALLOW_VARIABLE} of the "
-            "worker and restart the worker"
+            f"{_address_label(host, address)} is not a public address: to allow it, add it to {HTTP_ALLOW_VARIABLE} "
+            "of the worker and restart the worker"
         )
 
     def _is_in_allowed_network(self, address: Address) -> bool:

@@ -31,7 +31,10 @@ _GZIP_MAGIC = b"\x1f\x8b"
 
 
 class ArtifactTool:
-    """``action, uri, data, region, endpoint``, and ``auth``."""
+    """The tool artifact. Its fields:
+
+    ``action, uri, data, region, endpoint``, and ``auth``.
+    """
 
     spec = built_in("artifact")
 

@@ -36,14 +36,14 @@ class CapturedStream:
         self._end = (self._end + data)[-_END_BYTES:]
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether the result contains all of the output."""
         return self.size <= _BEGINNING_BYTES
 
     def result_text(self, context: ToolContext) -> str:
         """Return the part of the output in the result."""
         text = _text(self._beginning)
-        return text if self.is_whole else context.truncate(text, len(text) - TRUNCATION_MARGIN)
+        return text if self.is_complete else context.truncate(text, len(text) - TRUNCATION_MARGIN)
 
     def last_lines(self, context: ToolContext) -> str:
         """Return the last lines, joined to one."""
@@ -54,9 +54,9 @@ class CapturedStream:
         """Return the end of the output, masked. If it is truncated, its first TRUNCATION_MARGIN characters are removed:
         they may contain the end of a secret.
         """
-        text = _text(self._beginning if self.is_whole else self._end)
+        text = _text(self._beginning if self.is_complete else self._end)
         masked_text = context.truncate(text, len(text))
-        return masked_text if self.is_whole else masked_text[len(context.truncate(text, TRUNCATION_MARGIN)) :]
+        return masked_text if self.is_complete else masked_text[len(context.truncate(text, TRUNCATION_MARGIN)) :]
 
 
 def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
@@ -64,7 +64,7 @@ def truncation_warning(**streams: CapturedStream) -> dict[str, Json]:
     warnings = [
         f"{name} has {stream.size:,} bytes, and the result only the first {MAX_OUTPUT_BYTES:,} of them"
         for name, stream in streams.items()
-        if not stream.is_whole
+        if not stream.is_complete
     ]
     return {"warning": "; ".join(warnings)} if warnings else {}
 

@@ -25,11 +25,11 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import OutputStream, Request, ToolContext
 from noetl_activities.tool_spec import built_in
 
-__all__ = ["ENGINES", "TOOL", "VARIABLE", "ContainerTool"]
+__all__ = ["CONTAINERS_VARIABLE", "ENGINES", "TOOL", "ContainerTool"]
 
-VARIABLE = "NOETL_CONTAINERS"
+CONTAINERS_VARIABLE = "NOETL_CONTAINERS"
 ENGINES = ("docker", "podman")
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 
 _MAX_PROCESSES = 512
 """The maximum number of processes in a container."""
@@ -49,7 +49,7 @@ LD_PRELOAD would change what runs on this machine.
 
 _REMOVE_SECONDS = 20.0
 _ENGINE_FAILURE = 125
-"""The exit status of the engine if it could not run the container."""
+"""The exit status of the engine's command if it could not run the container."""
 
 _UNREACHABLE_ENGINE = ("cannot connect", "connection refused", "is the docker daemon running", "unable to connect")
 _MISSING_IMAGE = ("no such image", "not found", "manifest unknown", "pull access denied", "does not exist")
@@ -61,7 +61,7 @@ class ContainerTool:
     ``image, command, args, script, env, input, resources``, or the same below ``runtime``.
     """
 
-    spec = built_in("container", at_once=AT_ONCE)
+    spec = built_in("container", max_concurrent=MAX_CONCURRENT)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return ``{exit_code, stdout, stderr}``, also for a container that fails: any exit status but 0."""
@@ -72,8 +72,8 @@ class ContainerTool:
         if context.attempt > 1:
             await _remove_container(engine, name)  # left by a worker that was lost
         stdout, stderr = CapturedStream(), CapturedStream()
-        with _environment_file(call.environment) as file:
-            async with _start_container(engine, name, _run_arguments(call, name, file)) as process:
+        with _environment_file(call.environment) as environment_file:
+            async with _start_container(engine, name, _run_arguments(call, name, environment_file)) as process:
                 await asyncio.gather(
                     _capture_stream(process.stdout, "stdout", stdout, context),
                     _capture_stream(process.stderr, "stderr", stderr, context),
@@ -85,25 +85,27 @@ class ContainerTool:
 def _engine() -> str:
     """Return the path of the engine.
 
-    Raises RefusedError if the deployment allows none, ConfigError if it is missing.
+    Raises RefusedError if the deployment allows no containers, ConfigError if the engine is not installed.
     """
-    engine = os.environ.get(VARIABLE, "")
+    engine = os.environ.get(CONTAINERS_VARIABLE, "")
     if engine not in ENGINES:
         choices = " or ".join(ENGINES)
-        raise RefusedError(f"this worker runs no containers: to allow them, set {VARIABLE} to {choices} and restart it")
+        raise RefusedError(
+            f"this worker runs no containers: to allow them, set {CONTAINERS_VARIABLE} to {choices} and restart it"
+        )
     path = shutil.which(engine)
     if path is None:
-        raise ConfigError(f"{engine} is not installed on the machine of the worker ({VARIABLE})")
+        raise ConfigError(f"{engine} is not installed on the machine of the worker ({CONTAINERS_VARIABLE})")
     return path
 
 
-def _run_arguments(call: ContainerCall, name: str, file: str) -> list[str]:
+def _run_arguments(call: ContainerCall, name: str, environment_file: str) -> list[str]:
     limits = [
         *([f"--memory={call.memory}", f"--memory-swap={call.memory}"] if call.memory is not None else []),
         *([f"--cpus={call.cpus:g}"] if call.cpus is not None else []),
         f"--pids-limit={_MAX_PROCESSES}",
     ]
-    options = ["--rm", "--init", f"--name={name}", "--security-opt=no-new-privileges", f"--env-file={file}"]
+    options = ["--rm", "--init", f"--name={name}", "--security-opt=no-new-privileges", f"--env-file={environment_file}"]
     return ["run", *options, *limits, call.image, *call.command]
 
 

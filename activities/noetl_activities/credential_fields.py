@@ -14,14 +14,14 @@ _OBJECT_STORE_FIELDS = frozenset(
     | {"secret_access_key", "secret_key", "secret", "aws_secret_access_key"}
     | {"region", "endpoint", "scope"}
 )
-"""The access keys of an object store, and its location."""
+"""The fields for the access keys and the location of an object store."""
 
 _GOOGLE_FIELDS = frozenset(
     {"project_id", "private_key_id", "private_key", "client_email", "client_id", "auth_uri", "token_uri"}
     | {"auth_provider_x509_cert_url", "client_x509_cert_url", "universe_domain"}
     | {"client_secret", "refresh_token", "account", "quota_project_id"}
 )
-"""The fields of Google's key files, for service accounts and for users. No tool can use those for users."""
+"""The fields of Google's key files. Those for users are accepted, but no tool can use them."""
 
 FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {

@@ -49,7 +49,7 @@ class CredentialSource:
     def find(self, name: str, *, for_tools: bool = True) -> Credential:
         """Return the credential with this name. Raises CredentialError.
 
-        ``for_tools``: refuse one of the file whose type no tool uses, as other programs may share the file.
+        ``for_tools``: refuse a credential of the file whose type no tool uses, as other programs may share the file.
         """
         credential = self._from_file().get(name)
         if credential is not None:
@@ -105,17 +105,17 @@ def _from_json(variable: str, text: str) -> Credential:
 def credential_name(auth: Json) -> str | None:
     """Return the name of the credential that ``auth`` refers to; None if it contains the fields themselves."""
     if isinstance(auth, dict):
-        return _name_in(_strip_alias(cast("Fields", auth)))
+        return _name_of(_strip_alias(cast("Fields", auth)))
     return auth if isinstance(auth, str) else None
 
 
 def _strip_alias(auth: Fields) -> Fields:
     """Return ``{type, key}`` for ``{pg: {type, key}}``, where ``pg`` is an alias of the credential."""
-    only = next(iter(auth.values())) if len(auth) == 1 else None
-    return cast("Fields", only) if isinstance(only, dict) else auth
+    only_value = next(iter(auth.values())) if len(auth) == 1 else None
+    return cast("Fields", only_value) if isinstance(only_value, dict) else auth
 
 
-def _name_in(auth: Fields) -> str | None:
+def _name_of(auth: Fields) -> str | None:
     return next((auth[key] for key in NAME_KEYS if isinstance(auth.get(key), str)), None)
 
 
@@ -148,10 +148,10 @@ class Credentials:
     async def with_secrets(self, value: Json, kind: str = "") -> Json:
         """Return the value with references replaced by their secrets.
 
-        ``kind``: if the value is the config of a tool, that of the tool: see replace_references.
+        ``kind`` is the kind of the tool if the value is its config: see replace_references.
         Raises CredentialError, SecretError.
         """
-        return await replace_references(value, self._key, self._value, kind) if self._key else value
+        return await replace_references(value, self._key, self._secret_value, kind) if self._key else value
 
     async def reference(self, name: str, kind: str, config: dict[str, Json]) -> str:
         """Return a reference to an existing secret. Raises ConfigError, CredentialError, SecretError."""
@@ -161,7 +161,7 @@ class Credentials:
         select_part(await fields_of_entry(entry, self._source), entry)  # raises if the secret does not exist
         return format_reference(entry, self._key)
 
-    async def _value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
+    async def _secret_value(self, reference: SecretReference, *, for_auth: bool = False) -> Json:
         """Return the value of a secret. Only with ``for_auth`` may it be in a credential that templates cannot read."""
         config: Json = await self.with_secrets(reference.config)
         entry = msgspec.structs.replace(reference, config=config)
@@ -176,14 +176,14 @@ class Credentials:
         match = next(references_in(text, self._key), None)
         if match is None or (match.start, match.end) != (0, len(text)):
             return None
-        value = await self._value(match.reference, for_auth=True)
+        value = await self._secret_value(match.reference, for_auth=True)
         if not isinstance(value, dict):
             label = match.reference.label
             raise CredentialError(f'auth is the single value "{label}": write auth: {{type: bearer, token: ...}}')
         return cast("Fields", value)
 
     async def _resolve_mapping(self, auth: Fields) -> Credential:
-        name = _name_in(auth)
+        name = _name_of(auth)
         if name is None or (self._key and may_contain_reference(name)):
             return cast("Fields", await self.with_secrets(auth))
         credential = self._source.find(name)
@@ -200,7 +200,7 @@ class Credentials:
 
     @property
     def has_secrets(self) -> bool:
-        """Whether any were returned."""
+        """Whether a secret was returned."""
         return bool(self._secrets)
 
     @property

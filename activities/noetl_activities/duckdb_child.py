@@ -46,9 +46,9 @@ def main() -> None:
         setup = read_frame(messages)
         if isinstance(setup, Setup):
             confine(setup.directories, setup.memory)
-            service = CallServer(setup, replies)
+            server = CallServer(setup, replies)
             while (message := read_frame(messages)) is not None:
-                service.handle(message)
+                server.handle(message)
     except BaseException:
         import traceback  # slow to import, and seldom needed
 
@@ -70,12 +70,12 @@ def _take_over_pipe(descriptor: int, flags: int, mode: str) -> BinaryIO:
 class CallServer:
     """Runs the calls that the worker sends, each in a thread."""
 
-    def __init__(self, setup: Setup, out: BinaryIO) -> None:
+    def __init__(self, setup: Setup, replies: BinaryIO) -> None:
         self._setup = setup
         self._instance = Instance(setup)
         self._locks = NamedLocks()
         self._running_calls: dict[int, RunningCall] = {}
-        self._replies = out
+        self._replies = replies
         self._send_lock = threading.Lock()
 
     def handle(self, message: Setup | Call | Find | Store | OutcomeText | Cancel) -> None:

@@ -20,8 +20,8 @@ from noetl_activities.duckdb_wire import MEMORY, Setup
 
 __all__ = ["Instance"]
 
-MAX_SPILLED = "16GB"
-"""How much a query may write to disk if it needs more memory than the limit."""
+MAX_SPILL_SIZE = "16GB"
+"""The maximum size of the data that a query writes to disk because it needs more memory than the limit."""
 
 CONFIG = {
     "autoinstall_known_extensions": "false",
@@ -30,7 +30,7 @@ CONFIG = {
     "allow_unsigned_extensions": "false",
     "allow_persistent_secrets": "false",  # they are files in the user's home
     "python_enable_replacements": "false",  # a table name would read this module's variables
-    "max_temp_directory_size": MAX_SPILLED,
+    "max_temp_directory_size": MAX_SPILL_SIZE,
 }
 
 CHANGEABLE = (
@@ -59,7 +59,7 @@ class Instance:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._lock = threading.Lock()
-        self._users = 0
+        self._user_count = 0
         self._root: duckdb.DuckDBPyConnection | None = None
 
     @contextmanager
@@ -80,14 +80,14 @@ class Instance:
             if self._root is None:
                 self._root = _open_database(self._setup)
             connection = self._root.cursor()
-            self._users += 1
+            self._user_count += 1
             return connection
 
     def _close_connection(self, connection: duckdb.DuckDBPyConnection) -> None:
         with self._lock:
             connection.close()
-            self._users -= 1
-            if self._root is not None and not self._users:
+            self._user_count -= 1
+            if self._root is not None and not self._user_count:
                 self._root.close()
                 self._root = None
 

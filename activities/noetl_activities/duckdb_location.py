@@ -1,8 +1,8 @@
 """Locates the database of a call, and the directories that its SQL may access.
 
-Each execution has a folder for its database, which relative paths refer to. The deployment may list more directories
-for all executions in NOETL_DUCKDB_DIRECTORIES. Nothing else is accessible. A database in one of these is served by one
-process for all executions, so its SQL can access only these directories.
+Each execution has a folder for its database, to which paths are relative. The deployment may list directories that all
+executions share (NOETL_DUCKDB_DIRECTORIES). Nothing else is accessible. A database in a shared directory is served by
+one process for all executions, so its SQL can access only the shared directories.
 """
 
 from __future__ import annotations
@@ -18,9 +18,16 @@ from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.tool import Json
 from noetl_activities.variables import CREDENTIALS_VARIABLE, DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 
-__all__ = ["MEMORY_VARIABLE", "DatabaseFile", "allowed_directories_hint", "database_file", "has_file", "memory_limit"]
+__all__ = [
+    "DUCKDB_MEMORY_VARIABLE",
+    "DatabaseFile",
+    "allowed_directories_hint",
+    "database_file",
+    "has_file",
+    "memory_limit",
+]
 
-MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
+DUCKDB_MEMORY_VARIABLE = "NOETL_DUCKDB_MEMORY"
 """The variable with the memory limit of a DuckDB process, in GiB."""
 
 DEFAULT_MEMORY_GIB = 2.0
@@ -35,8 +42,8 @@ _FOLDER_NAME = re.compile(r"[A-Za-z0-9_-]{1,100}")
 class DatabaseFile(NamedTuple):
     """The file of a database, and what its SQL may access.
 
-    ``database``: an absolute path without links, or MEMORY. ``folder``: the base of relative paths. ``directories``:
-    those that its SQL may access.
+    ``database``: an absolute path without links, or MEMORY. ``folder``: the working folder of the process.
+    ``directories``: the directories that its SQL may access.
     """
 
     database: str
@@ -77,16 +84,16 @@ def has_file(file: DatabaseFile) -> bool:
 
 def memory_limit() -> int:
     """Return the bytes that DuckDB may use in one process. Raises ConfigError."""
-    text = os.environ.get(MEMORY_VARIABLE, str(DEFAULT_MEMORY_GIB))
+    text = os.environ.get(DUCKDB_MEMORY_VARIABLE, str(DEFAULT_MEMORY_GIB))
     try:
-        gigabytes = float(text)
+        gibibytes = float(text)
     except ValueError:
-        gigabytes = 0
-    if not _MIN_MEMORY_GIB <= gigabytes <= _MAX_MEMORY_GIB:
+        gibibytes = 0
+    if not _MIN_MEMORY_GIB <= gibibytes <= _MAX_MEMORY_GIB:
         raise ConfigError(
-            f"{MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_MIN_MEMORY_GIB}"
+            f"{DUCKDB_MEMORY_VARIABLE} of the worker is {text!r}: write a number of GiB, at least {_MIN_MEMORY_GIB}"
         )
-    return int(gigabytes * 1024**3)
+    return int(gibibytes * 1024**3)
 
 
 def _execution_folder(execution_id: str) -> Path:

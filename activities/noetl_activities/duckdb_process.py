@@ -52,7 +52,7 @@ cannot be interrupted, such as reading a pipe in a directory.
 """
 
 _STDERR_BYTES = 2048
-"""Bytes of the process's stderr that are kept."""
+"""Maximum size of the end of stderr that is stored for error messages."""
 
 _FILE_ACCESS_REFUSED = "file system operations are disabled by configuration"
 _HINTS = {
@@ -94,26 +94,29 @@ async def start_process(file: DatabaseFile) -> DuckdbProcess:
 
 
 class DuckdbProcess:
-    """One process. ``has_ended``: it has ended, or is no longer usable."""
+    """A DuckDB process. ``has_ended``: it has ended, or is no longer usable."""
 
     def __init__(self, child: Process) -> None:
         self.has_ended = False
         self._child = child
         self._replies: dict[int, asyncio.Queue[Reply | None]] = {}
         self._stderr = bytearray()
-        self._last_id = 0
+        self._last_number = 0
         self._tasks = (asyncio.create_task(self._read_replies()), asyncio.create_task(self._read_stderr()))
 
     async def ask(
-        self, message: Callable[[int], Call | Find | Store], encode_outcome: Callable[[Outcome], str] | None = None
+        self,
+        create_message: Callable[[int], Call | Find | Store],
+        encode_outcome: Callable[[Outcome], str] | None = None,
     ) -> Done | Failed:
-        """Send the message that ``message`` creates for a call number, and return the reply. ``encode_outcome`` returns
-        the text of an outcome in the ledger. Raises ConfigError if the call cannot be sent. Cancellation ends the call,
-        or the process if the call cannot be interrupted.
+        """Send the message that ``create_message`` returns for a call number, and return the reply.
+
+        ``encode_outcome`` returns the text of an outcome in the ledger. Raises ConfigError if the call cannot be sent.
+        Cancellation ends the call, or the process if the call cannot be interrupted.
         """
-        self._last_id += 1
-        number = self._last_id
-        frame = _encode_message(message(number))
+        self._last_number += 1
+        number = self._last_number
+        frame = _encode_message(create_message(number))
         self._replies[number] = asyncio.Queue()
         try:
             await self._write(frame)

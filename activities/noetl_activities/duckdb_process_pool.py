@@ -24,10 +24,10 @@ MAX_IDLE = 4
 
 
 class _PooledProcess:
-    """The process of one database, and how many calls use it."""
+    """The process of one database. ``user_count`` is the number of calls that use it, ``idle_since`` the loop time."""
 
     def __init__(self, file: DatabaseFile) -> None:
-        self.users = 0
+        self.user_count = 0
         self.idle_since = 0.0
         self._starting = asyncio.create_task(start_process(file))
 
@@ -60,12 +60,12 @@ class _ProcessPool:
         pooled_process = self.by_file.get(file)
         if pooled_process is None or not pooled_process.is_usable():
             pooled_process = self.by_file[file] = _PooledProcess(file)
-        pooled_process.users += 1
+        pooled_process.user_count += 1
         return pooled_process
 
     async def release(self, file: DatabaseFile, pooled_process: _PooledProcess) -> None:
-        pooled_process.users -= 1
-        if pooled_process.users:
+        pooled_process.user_count -= 1
+        if pooled_process.user_count:
             return
         pooled_process.idle_since = _now()
         if not (self.keep_open_count and pooled_process.is_usable() and self.by_file.get(file) is pooled_process):
@@ -80,7 +80,9 @@ class _ProcessPool:
                 await self._close(file, pooled_process)
 
     def _idle(self) -> list[tuple[DatabaseFile, _PooledProcess]]:
-        idle = [(file, pooled_process) for file, pooled_process in self.by_file.items() if not pooled_process.users]
+        idle = [
+            (file, pooled_process) for file, pooled_process in self.by_file.items() if not pooled_process.user_count
+        ]
         return sorted(idle, key=lambda item: item[1].idle_since)
 
     async def _close(self, file: DatabaseFile, pooled_process: _PooledProcess) -> None:

@@ -41,15 +41,17 @@ __all__ = [
 ]
 
 MAX_FRAME_BYTES = 80 * 1024 * 1024
-"""In bytes. A result has at most 32 MB (duckdb_statements.MAX_BYTES), and contains its last statement twice."""
+"""A result has at most 32 MB (duckdb_statements.MAX_BYTES), and contains its last statement twice."""
 
 MEMORY = ":memory:"
 """DuckDB's name for a database without a file. Each call has a separate one."""
 
 
 class Setup(msgspec.Struct, frozen=True, tag=True):
-    """The configuration of the process. ``database``: an absolute path, or MEMORY. ``directories``: those that SQL may
-    access. ``memory``: DuckDB's limit in bytes.
+    """The configuration of the process.
+
+    ``database``: an absolute path, or MEMORY. ``directories``: those that SQL may access. ``memory``: DuckDB's limit in
+    bytes.
     """
 
     database: str
@@ -89,7 +91,7 @@ class Store(msgspec.Struct, frozen=True, tag=True):
 
 
 class OutcomeText(msgspec.Struct, frozen=True, tag=True):
-    """The text that OutcomeNeeded asks for."""
+    """The response to OutcomeNeeded: the text of the outcome for the ledger."""
 
     number: int
     text: str
@@ -112,8 +114,8 @@ class OutcomeNeeded(msgspec.Struct, frozen=True, tag=True):
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """The call succeeded. ``call_result`` is set for Call, ``store_result`` for Store. ``text`` is the outcome
-    that Find has found; None if the ledger has none.
+    """The call succeeded. ``call_result`` is set for Call, ``store_result`` for Store. For Find, ``text`` is
+    the outcome in the ledger, or None.
     """
 
     number: int

@@ -4,7 +4,7 @@
     ├── ConfigError        the call is invalid: a missing or unknown field, a wrong value
     ├── CredentialError    a named credential is unknown or lacks a field
     └── RefusedError       a guard refused the call (SSRF, path, size)
-    FailedError            has the error outcome of another system than that of the tool
+    FailedError            a system other than that of the tool failed
     ├── SinkError          the database or server of a sink failed
     └── SecretError        a secret store failed
 
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 CONNECTION_REFUSED = "connection refused: nothing listens there"
-"""The message for all connections that are refused."""
+"""The message for a refused connection."""
 
 
 class ToolError(Exception):

@@ -17,7 +17,7 @@ __all__ = ["failure_kind", "guarded_client"]
 
 
 def guarded_client(timeout: httpx.Timeout, *, verify: bool = True) -> httpx.AsyncClient:
-    """Return a client that follows no redirects by itself. ``verify``: check the certificates of servers."""
+    """Return a client that does not follow redirects. ``verify``: check the certificates of servers."""
     return httpx.AsyncClient(
         transport=GuardedTransport(AddressGuard.from_environment(), StackPorts.from_environment(), verify=verify),
         headers={"Accept-Encoding": ACCEPT_ENCODING},

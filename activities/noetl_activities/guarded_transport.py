@@ -62,7 +62,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 def is_caused_by(error: BaseException | None, kind: type[BaseException]) -> bool:
-    """Whether the error has a cause of this type, which httpx does not report: only that all attempts failed."""
+    """Whether the error has a cause of this type. httpx itself reports only that all connection attempts failed."""
     while error is not None:
         if isinstance(error, kind):
             return True

@@ -25,8 +25,9 @@ __all__ = ["TOOL", "HttpTool", "outcome_of"]
 
 
 class HttpTool:
-    """``method, url|endpoint, headers, params|query, payload|body|json|data|form, auth, verify_ssl,
-    follow_redirects``.
+    """The tool http. Its fields:
+
+    ``method, url|endpoint, headers, params|query, payload|body|json|data|form, auth, verify_ssl, follow_redirects``.
     """
 
     spec = built_in("http")

@@ -11,7 +11,7 @@ __all__ = ["IdlePool", "keep_open"]
 
 
 class IdlePool(Protocol):
-    """A pool whose idle resources are kept while ``keep_open`` blocks are running; ``keep_open_count`` of them."""
+    """A pool that keeps idle resources while ``keep_open`` blocks run; ``keep_open_count`` is the number of blocks."""
 
     keep_open_count: int
 
@@ -22,7 +22,7 @@ class IdlePool(Protocol):
 
 @asynccontextmanager
 async def keep_open(pool: IdlePool, seconds: float) -> AsyncGenerator[None]:
-    """Keep idle resources for ``seconds`` while the block runs. The end of the last block closes all."""
+    """Keep idle resources for ``seconds`` while the block runs. All are closed at the end of the last block."""
     pool.keep_open_count += 1
     sweep = asyncio.create_task(_sweep(pool, seconds))
     try:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from noetl_activities.tool import BUILT_IN, describe_load_error, load_tool, package_name, registrations
+from noetl_activities.tool import BUILT_IN, describe_load_error, load_tool, package_name, tool_entry_points
 from noetl_compiler.language.tool_description import ToolDescription, Tools
 from noetl_compiler.language.tools import KINDS
 
@@ -20,7 +20,7 @@ def installed_tools() -> Tools:
     """Return the kinds of tools that NoETL knows, and those of installed packages.
 
     Packages are searched only when a kind that NoETL does not provide is looked up, which also imports the module of
-    its tool. A tool that cannot be used has a ``problem``.
+    its tool. The description of a tool that cannot be used has a ``problem``.
     """
     return _InstalledTools()
 
@@ -31,7 +31,7 @@ class _InstalledTools(Mapping[str, ToolDescription]):
 
     @cached_property
     def _entry_points(self) -> Mapping[str, Sequence[EntryPoint]]:
-        return registrations()
+        return tool_entry_points()
 
     def __getitem__(self, kind: str) -> ToolDescription:
         if kind in BUILT_IN:
@@ -50,12 +50,12 @@ class _InstalledTools(Mapping[str, ToolDescription]):
         return sum(1 for _ in self)
 
 
-def _describe(points: Sequence[EntryPoint]) -> ToolDescription:
+def _describe(entry_points: Sequence[EntryPoint]) -> ToolDescription:
     """Return the description of a tool from its package. An error in the package becomes its ``problem``."""
-    if len(points) > 1:
-        return ToolDescription(problem=f"it is registered by {' and '.join(map(package_name, points))}")
-    [point] = points
+    if len(entry_points) > 1:
+        return ToolDescription(problem=f"it is registered by {' and '.join(map(package_name, entry_points))}")
+    [entry_point] = entry_points
     try:
-        return load_tool(point).spec.describe()
+        return load_tool(entry_point).spec.describe()
     except Exception as error:
-        return ToolDescription(problem=describe_load_error(point, error))
+        return ToolDescription(problem=describe_load_error(entry_point, error))

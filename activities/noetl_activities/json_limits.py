@@ -29,6 +29,9 @@ _OTHER_BYTES = bytes(set(range(256)) - set(_STRUCTURE_BYTES))
 _STRING = re.compile(rb'"[^"]*"?')
 _LISTS_ONLY = bytes.maketrans(b"{}", b"[]")
 
+_TOO_MANY = f"more than {MAX_VALUES:,} values"
+_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+
 
 def exceeded_limit(text: str) -> str | None:
     """Return a description of the limit that the text exceeds; None if it may be parsed."""
@@ -54,10 +57,6 @@ def _structure(text: bytes, limit: int) -> bytes | None:
     structure = _STRING.sub(b"", reduced_text.replace(b'""', b""))
     value_count = structure.count(b",") + structure.count(b"[") + structure.count(b"{")
     return None if value_count > limit else structure
-
-
-_TOO_MANY = f"more than {MAX_VALUES:,} values"
-_TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
 
 
 def _is_too_deep(brackets: bytes) -> bool:

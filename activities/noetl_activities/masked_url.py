@@ -1,6 +1,4 @@
-"""The address of a response as a playbook sees it, with ``***`` for the password, and for parameters with names of
-secrets.
-"""
+"""Masks the password of a URL, and the query parameters whose names are those of secrets, before playbooks see it."""
 
 from __future__ import annotations
 

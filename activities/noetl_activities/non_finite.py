@@ -15,8 +15,9 @@ __all__ = ["replace_non_finite"]
 
 
 def replace_non_finite(value: Json) -> dict[str, Json]:
-    """Replace NaN and infinity with None in lists and mappings, in place. Returns the ``meta`` of the outcome, empty if
-    there are none.
+    """Replace NaN and infinity with None in lists and mappings, in place.
+
+    Returns the ``meta`` of the outcome: ``{warning}``, or empty if nothing was replaced.
     """
     count = 0
     level: list[Any] = [value]

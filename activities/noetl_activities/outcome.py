@@ -45,7 +45,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of a call.
 
     ``http``, ``pg`` and ``py`` are set by their tool, on success and on error. ``meta.warning`` is written to the log
-    of the run. ``set``: names that the call itself sets in ctx.
+    of the run. ``set``: the variables that the call itself sets in ctx.
     """
 
     status: Literal["ok", "error"]

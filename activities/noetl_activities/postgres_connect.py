@@ -32,7 +32,7 @@ from noetl_activities.postgres_types import TypeLimitedConnection
 from noetl_activities.tool import Credential, Json, ToolContext
 from noetl_activities.variables import DEFAULT_CREDENTIAL_VARIABLE
 
-__all__ = ["CREDENTIAL_FIELDS", "Connection", "login_arguments", "open_connection", "open_connection_with"]
+__all__ = ["CREDENTIAL_FIELDS", "Connection", "login_arguments", "open_connection", "open_connection_by_arguments"]
 
 guard_logins()
 
@@ -74,7 +74,9 @@ async def open_connection(
     (postgres_pool.py). Raises CredentialError, asyncpg's errors and OSError.
     """
     try:
-        async with open_connection_with(await login_arguments(auth, config, context), connect_timeout) as connection:
+        async with open_connection_by_arguments(
+            await login_arguments(auth, config, context), connect_timeout
+        ) as connection:
             with limit_received_bytes(connection, MAX_RECEIVED_BYTES):
                 yield connection
     except UnreachableError as error:
@@ -111,7 +113,7 @@ def _effective_auth(auth: Json, config: dict[str, Json]) -> Json:
 
 
 @asynccontextmanager
-async def open_connection_with(
+async def open_connection_by_arguments(
     arguments: dict[str, Any], connect_timeout: float | None = None
 ) -> AsyncGenerator[Connection]:
     """Open a connection with the arguments that ``login_arguments`` returned; see ``open_connection``."""

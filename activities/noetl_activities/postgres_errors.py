@@ -9,7 +9,7 @@ import asyncpg
 
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres_protocol import LoginRefusedError
-from noetl_activities.postgres_values import NUL
+from noetl_activities.postgres_values import CONTAINS_NUL
 from noetl_activities.sql import line_in_task
 from noetl_activities.tool import Json
 from noetl_compiler.language.error_kinds import sql_kind
@@ -19,7 +19,7 @@ __all__ = ["SQL_ERRORS", "UnreachableError", "connection_failure_reason", "sql_e
 SQL_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """The exceptions of Postgres calls, for ``sql_error``."""
 
-_BAD_VALUE, _INTERNAL = "22000", "XX000"
+_INVALID_VALUE, _INTERNAL_ERROR = "22000", "XX000"
 """The SQLSTATEs for errors that the driver found itself."""
 
 _MAX_LINE_CHARS = 100
@@ -27,7 +27,7 @@ _MAX_LINE_CHARS = 100
 
 
 class UnreachableError(OSError):
-    """No connection could be made to ``servers``, HOST:PORT. ``name`` is the name of the credential, if it has one."""
+    """No connection could be made to ``servers``, HOST:PORT. ``name``: that of the credential, if it has one."""
 
     def __init__(self, servers: str, reason: str, name: str | None = None, kind: str = "connection") -> None:
         credential = f" (credential {name!r})" if name else ""
@@ -64,7 +64,7 @@ def sql_error(error: BaseException, config: dict[str, Json] | None = None) -> Ou
     if isinstance(error, OSError):
         message = f"lost the connection to Postgres: {connection_failure_reason(error)}"
         return Outcome("error", error=ErrorInfo("connection", message), pg=pg)
-    kind = sql_kind(_BAD_VALUE if isinstance(error, asyncpg.DataError | ValueError) else _INTERNAL)
+    kind = sql_kind(_INVALID_VALUE if isinstance(error, asyncpg.DataError | ValueError) else _INTERNAL_ERROR)
     return Outcome("error", error=ErrorInfo(kind, str(error)), pg=pg)
 
 
@@ -108,7 +108,7 @@ def _position_text(statement: str, position: int | None) -> str:
 def _server_message(error: asyncpg.PostgresError) -> str:
     """Return the message of the server, but a clearer one for a value that contains NUL."""
     if isinstance(error, asyncpg.UntranslatableCharacterError) and "\\u0000" in str(error.detail):
-        return f"a value {NUL}"
+        return f"a value {CONTAINS_NUL}"
     return str(error.message or error)
 
 

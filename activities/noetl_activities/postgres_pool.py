@@ -26,7 +26,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 MAX_OPEN = 64
 MAX_IDLE = 16
-"""Maximum number of open, and of idle connections per credential and worker."""
+"""Maximum number of idle connections per credential and worker."""
 
 IDLE_SECONDS = 10.0
 TRUSTED_SECONDS = 1.0
@@ -40,7 +40,7 @@ _POOLS: WeakKeyDictionary[asyncio.AbstractEventLoop, ConnectionPool] = WeakKeyDi
 
 class _IdleConnection(NamedTuple):
     connection: Connection
-    since: float
+    idle_since: float
 
 
 class ConnectionPool:
@@ -53,18 +53,18 @@ class ConnectionPool:
 
     def slots(self, arguments: Mapping[str, Any]) -> asyncio.Semaphore:
         """Return the semaphore that limits open connections with these arguments, to be held while one is in use."""
-        name = frozenset(arguments.items())
-        slots = self._slots.get(name)
+        key = frozenset(arguments.items())
+        slots = self._slots.get(key)
         if slots is None:
-            slots = self._slots[name] = asyncio.Semaphore(MAX_OPEN)
+            slots = self._slots[key] = asyncio.Semaphore(MAX_OPEN)
         return slots
 
     async def acquire(self, arguments: Mapping[str, Any]) -> Connection | None:
         """Return the connection that was used last and is still alive; None if there is none."""
         idle = self._idle.get(frozenset(arguments.items()), [])
         while idle:
-            connection, since = idle.pop()
-            if _now() - since < TRUSTED_SECONDS and not connection.is_closed():
+            connection, idle_since = idle.pop()
+            if _now() - idle_since < TRUSTED_SECONDS and not connection.is_closed():
                 return connection
             if await _is_alive(connection):
                 return connection
@@ -83,7 +83,7 @@ class ConnectionPool:
     async def close_older(self, seconds: float) -> None:
         """Close connections that have been idle for at least ``seconds``."""
         for arguments, idle in list(self._idle.items()):
-            old = [entry for entry in idle if _now() - entry.since >= seconds]
+            old = [entry for entry in idle if _now() - entry.idle_since >= seconds]
             idle[:] = [entry for entry in idle if entry not in old]
             if not idle:
                 del self._idle[arguments]

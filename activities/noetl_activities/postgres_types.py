@@ -35,12 +35,12 @@ class TypeDepths:
 
     def is_exceeded(self, described_types: Iterable[Mapping[str, Any]]) -> bool:
         """Whether one of these types is nested too deeply. They are in the order in which the driver registers them."""
-        for field in described_types:
-            inner = [*(field[name] for name in _INNER_TYPE_FIELDS), *(field["attrtypoids"] or ())]
-            depth = 1 + max(self._depths.get(oid, 0) for oid in inner)
+        for type_ in described_types:
+            inner_oids = [*(type_[name] for name in _INNER_TYPE_FIELDS), *(type_["attrtypoids"] or ())]
+            depth = 1 + max(self._depths.get(oid, 0) for oid in inner_oids)
             if depth > MAX_NESTED_TYPES:
                 return True
-            self._depths[field["oid"]] = depth
+            self._depths[type_["oid"]] = depth
         return False
 
 
@@ -52,8 +52,10 @@ class TypeLimitedConnection(_Connection):
         self._depths = TypeDepths()
 
     async def _introspect_types(self, typeoids: Any, *args: Any) -> Any:
-        introspect = getattr(super(), "_introspect_types")  # noqa: B009 - the type stubs lack it
-        described_types, statement = cast("tuple[list[Mapping[str, Any]], Any]", await introspect(typeoids, *args))
+        introspect_types = getattr(super(), "_introspect_types")  # noqa: B009 - the type stubs lack it
+        described_types, statement = cast(
+            "tuple[list[Mapping[str, Any]], Any]", await introspect_types(typeoids, *args)
+        )
         if self._depths.is_exceeded(described_types):
             raise ConfigError(f"the result has over {MAX_NESTED_TYPES:,} nested types: select their fields")
         return described_types, statement

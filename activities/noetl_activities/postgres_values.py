@@ -24,10 +24,12 @@ from noetl_activities.postgres_times import INFINITIES
 from noetl_activities.rows import to_json
 from noetl_activities.tool import Json
 
-__all__ = ["NUL", "Prepared", "bind_values", "check_statement", "postgres_text"]
+__all__ = ["CONTAINS_NUL", "Prepared", "bind_values", "check_statement", "postgres_text"]
 
-NUL = "holds a NUL character (U+0000), which Postgres cannot store: leave it out, or keep the bytes as bytea"
-"""The problem with a string that contains NUL. The driver would send it, and the server would misread the message
+CONTAINS_NUL = (
+    "contains a NUL character (U+0000), which Postgres cannot store: leave it out, or keep the bytes as bytea"
+)
+"""The end of the message for a string with NUL. The driver would send it, and the server would misread the message
 (08P01).
 """
 
@@ -57,7 +59,7 @@ def bind_values(prepared_statement: Prepared, values: Sequence[Json]) -> list[An
 def check_statement(text: str) -> str:
     """Return the statement. Raises ConfigError if it contains NUL."""
     if "\0" in text:
-        raise ConfigError(f"the statement {NUL}")
+        raise ConfigError(f"the statement {CONTAINS_NUL}")
     return text
 
 
@@ -81,7 +83,7 @@ def _bind_value(parameter: str, value: Json, type_: str) -> Any:
     if type_.endswith("[]") and isinstance(value, list):
         return [_bind_value(parameter, item, type_.removesuffix("[]")) for item in cast("list[Json]", value)]
     if isinstance(value, str) and "\0" in value:
-        raise ConfigError(f"{parameter} {NUL}")
+        raise ConfigError(f"{parameter} {CONTAINS_NUL}")
     try:
         return _CONVERTERS.get(type_, _identity)(value)
     except (ValueError, TypeError, ArithmeticError, binascii.Error) as error:
@@ -122,12 +124,12 @@ def _to_timestamp(value: Json) -> datetime.datetime:
     return datetime.datetime.fromisoformat(value.strip()).replace(tzinfo=None)
 
 
-def _to_instant(value: Json) -> datetime.datetime:
+def _to_timestamptz(value: Json) -> datetime.datetime:
     """Return a timestamp with a zone. A number is in seconds since 1970; a string without a zone is in UTC."""
     if not isinstance(value, str):
         return datetime.datetime.fromtimestamp(value, datetime.UTC)
-    instant = datetime.datetime.fromisoformat(value.strip())
-    return instant if instant.tzinfo else instant.replace(tzinfo=datetime.UTC)
+    timestamp = datetime.datetime.fromisoformat(value.strip())
+    return timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=datetime.UTC)
 
 
 def _to_date(value: Json) -> datetime.date:
@@ -150,7 +152,7 @@ _CONVERTERS: Mapping[str, Callable[[Json], Any]] = MappingProxyType(
         "numeric": lambda value: decimal.Decimal(str(value)),
         "bool": _to_boolean,
         "timestamp": _or_infinity(_to_timestamp),
-        "timestamptz": _or_infinity(_to_instant),
+        "timestamptz": _or_infinity(_to_timestamptz),
         "date": _or_infinity(_to_date),
         "time": lambda value: datetime.time.fromisoformat(value),
         "interval": _or_infinity(_to_interval),

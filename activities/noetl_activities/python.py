@@ -42,7 +42,7 @@ class PythonTool:
     ``code`` (or ``script``, ``code_b64``), ``input``/``args``, ``libs``, ``env``.
     """
 
-    spec = built_in("python", at_once="cores")
+    spec = built_in("python", max_concurrent="cores")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return the variable ``result``, the return value of ``main``, or what the code returns at top level."""
@@ -94,10 +94,10 @@ async def _credentials(request: Request, context: ToolContext) -> dict[str, Json
     if not request.auth or CREDENTIALS_MODULE not in _code(request.config):
         return {}
     auth: Json = request.auth
-    is_several = isinstance(auth, dict) and all(
+    are_several = isinstance(auth, dict) and all(
         isinstance(reference, dict) for reference in cast("dict[str, Json]", auth).values()
     )
-    references: list[Json] = list(cast("dict[str, Json]", auth).values()) if is_several else [auth]
+    references: list[Json] = list(cast("dict[str, Json]", auth).values()) if are_several else [auth]
     names = ((credential_name(reference), reference) for reference in references)
     return {name: dict(await context.credential(reference)) for name, reference in names if name}
 
@@ -127,8 +127,10 @@ def _import_path(module: Any) -> str:
     )
 
 
-def _environment(extra: Json) -> dict[str, str]:
-    return {str(k): str(v) for k, v in cast("dict[str, Any]", extra).items()} if isinstance(extra, dict) else {}
+def _environment(variables: Json) -> dict[str, str]:
+    if not isinstance(variables, dict):
+        return {}
+    return {str(name): str(value) for name, value in cast("dict[str, Any]", variables).items()}
 
 
 def _outcome(response: dict[str, Json], meta: dict[str, Json]) -> Outcome:

@@ -48,9 +48,9 @@ def main() -> None:
     pid = os.getpid()
     call = json.loads(data)
     os.environ.update(call["env"])
-    print_lines_at_once()
+    flush_each_line()
     if "logging" in call["code"]:
-        show_logging()
+        log_to_stderr()
     try:
         text = success_response(run(call))
     except BaseException as error:
@@ -62,13 +62,13 @@ def main() -> None:
     out.close()
 
 
-def print_lines_at_once() -> None:
+def flush_each_line() -> None:
     """Flush stdout after each line, so that the line is logged immediately."""
     out: Any = sys.stdout
     out.reconfigure(line_buffering=True)
 
 
-def show_logging() -> None:
+def log_to_stderr() -> None:
     """Write log messages of the code to stderr, from level INFO on, unless the code configures logging."""
     import logging
 
@@ -85,7 +85,7 @@ def success_response(result: Any) -> str:
     except RecursionError:
         return json.dumps({"ok": False, "too_deep": True})
     except NotJsonError as error:
-        path = path_to(error.value, result, "result") or path_to(error.value, noetl_package.changes, "ctx")
+        path = path_of(error.value, result, "result") or path_of(error.value, noetl_package.changes, "ctx")
         hint = "return its text, its fields as a dict, or list(...) of what it iterates over"
         raise TypeError(
             f'"{path or "result"}" is of type {type_name(type(error.value))}, not a JSON value: {hint}'
@@ -218,9 +218,9 @@ def call_arguments(function: Callable[..., Any], call: dict[str, Any]) -> tuple[
     ``args`` are special, unless an input has that name.
     """
     inputs, special = call["input"], {"context": call["context"], "input_data": call["input"], "args": call["input"]}
-    positional, by_name, optional, takes_all = function_parameters(function)
+    positional, by_name, optional, takes_any_name = function_parameters(function)
     values = {**{name: special[name] for name in special if name in by_name}, **inputs}
-    arguments = values if takes_all else {name: values[name] for name in by_name if name in values}
+    arguments = values if takes_any_name else {name: values[name] for name in by_name if name in values}
     missing = [name for name in by_name if name not in arguments and name not in optional]
     if len(missing) == 1 and not inputs:
         arguments[missing[0]] = call["context"]
@@ -330,7 +330,7 @@ def type_name(kind: type) -> str:
     )
 
 
-def path_to(part: Any, value: Any, path: str) -> str:
+def path_of(part: Any, value: Any, path: str) -> str:
     """Return the path of a part in a value, such as ``result.rows[2].when``; "" if the value does not contain it."""
     if value is part:
         return path
@@ -340,7 +340,7 @@ def path_to(part: Any, value: Any, path: str) -> str:
         children = [(item, f"{path}[{index}]") for index, item in enumerate(value)]
     else:
         return ""
-    return next(filter(None, (path_to(part, item, child_path) for item, child_path in children)), "")
+    return next(filter(None, (path_of(part, item, child_path) for item, child_path in children)), "")
 
 
 def serializable(value: Any) -> Any:
@@ -357,7 +357,7 @@ def failure_response(error: BaseException, code: str) -> dict[str, Any]:
 
     linecache.cache[FILE] = (len(code), None, code.splitlines(keepends=True), FILE)
     exception = traceback.TracebackException.from_exception(error, compact=True)
-    remove_own_frames(exception)
+    remove_frames_of_this_file(exception)
     lines = [frame.lineno for frame in exception.stack if frame.filename == FILE]
     return {
         "ok": False,
@@ -368,7 +368,7 @@ def failure_response(error: BaseException, code: str) -> dict[str, Any]:
     }
 
 
-def remove_own_frames(exception: traceback.TracebackException | None) -> None:
+def remove_frames_of_this_file(exception: traceback.TracebackException | None) -> None:
     """Remove the frames of this file from an exception, its causes and the members of an exception group."""
     if exception is None:
         return
@@ -380,4 +380,4 @@ def remove_own_frames(exception: traceback.TracebackException | None) -> None:
         exception.__context__,
         *(getattr(exception, "exceptions", None) or ()),
     ):
-        remove_own_frames(related_exception)
+        remove_frames_of_this_file(related_exception)

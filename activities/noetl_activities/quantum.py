@@ -35,7 +35,7 @@ class QuantumTool:
     ``provider, backend, circuit, shots, params, seed, tags``; ``auth`` for machines of IBM.
     """
 
-    spec = built_in("quantum", at_once="cores")
+    spec = built_in("quantum", max_concurrent="cores")
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return ``{job_id, counts, metadata}``."""

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 
 import httpx
 
-from noetl_activities.address_guard import ALLOW_VARIABLE
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.errors import CredentialError, RefusedError, ToolError
 from noetl_activities.guarded_client import guarded_client
@@ -15,6 +14,7 @@ from noetl_activities.http_exchange import exchange
 from noetl_activities.http_request import credential_headers
 from noetl_activities.object_store import StoredObject, error_code, object_request
 from noetl_activities.tool import Credential
+from noetl_activities.variables import HTTP_ALLOW_VARIABLE
 from noetl_compiler.language.scripts import STORES
 from noetl_compiler.script_files import ScriptError
 from noetl_compiler.script_requests import Download, redacted_address
@@ -55,7 +55,7 @@ async def _fetch(public_url: str, url: str, headers: Mapping[str, str], seconds:
         raise ScriptError(f"cannot fetch {public_url}: no complete response after {seconds:g} s") from None
     except RefusedError as error:
         raise ScriptError(
-            f"cannot fetch {public_url}: {error}", f"{_FETCHED_BY}: set {ALLOW_VARIABLE} there"
+            f"cannot fetch {public_url}: {error}", f"{_FETCHED_BY}: set {HTTP_ALLOW_VARIABLE} there"
         ) from error
     except (httpx.HTTPError, httpx.InvalidURL, ToolError, ValueError) as error:
         raise ScriptError(f"cannot fetch {public_url}: {str(error) or type(error).__name__}") from error

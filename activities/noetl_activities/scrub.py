@@ -115,7 +115,9 @@ def _spans(text: str, pattern: SecretPattern, levels: int = MAX_LEVELS) -> list[
     view = TextView(text)
     spans: list[Span] = []
     for level in range(levels + 1):
-        spans += ((view.origin(start), view.origin(end)) for start, end in pattern.spans(view.text))
+        spans += (
+            (view.original_position(start), view.original_position(end)) for start, end in pattern.spans(view.text)
+        )
         try:
             decoded_view = decode_level(view) if level < levels else None
         except ValueError:

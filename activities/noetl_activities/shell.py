@@ -21,7 +21,7 @@ from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "ShellTool"]
 
-AT_ONCE = 32
+MAX_CONCURRENT = 32
 """Most commands wait and use little processor time; each needs about 20 MB with its shell."""
 
 _CHILD = "noetl_activities.shell_child"
@@ -42,7 +42,7 @@ class ShellTool:
     ``cmds`` or ``command``, ``env``, ``input``/``args``, ``cwd``, ``shell``.
     """
 
-    spec = built_in("shell", at_once=AT_ONCE)
+    spec = built_in("shell", max_concurrent=MAX_CONCURRENT)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return ``{exit_code, stdout, stderr}``, also for a command that fails: any exit status but 0."""

@@ -15,7 +15,7 @@ from noetl_activities.tool_spec import built_in
 
 __all__ = ["TOOL", "SnowflakeTool"]
 
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 MAX_ROWS = 100_000
 """Maximum rows per statement."""
 
@@ -26,7 +26,7 @@ class SnowflakeTool:
     ``command|query`` (several statements by ``;``), ``params`` for ``%s`` of the one statement, ``auth``.
     """
 
-    spec = built_in("snowflake", at_once=AT_ONCE)
+    spec = built_in("snowflake", max_concurrent=MAX_CONCURRENT)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return ``{status, rows, columns, row_count, statement_count, statements?}``."""

@@ -1,4 +1,4 @@
-"""Blocks connections of playbooks to the ports of the stack itself, even to allowed addresses.
+"""Blocks connections of playbooks to the ports of the stack, even at allowed addresses.
 
 Temporal and its web UI accept commands from this machine without a login, so a playbook could start or end runs. These
 are refused:
@@ -21,7 +21,7 @@ from noetl_activities.address_ranges import Address, canonical_address, is_publi
 from noetl_activities.errors import RefusedError
 from noetl_activities.name_lookup import resolve_host
 from noetl_activities.postgres_dsn import DsnError, dsn_servers
-from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, PORTS_VARIABLE
+from noetl_activities.variables import DSN_VARIABLE, STACK_PORTS_VARIABLE, TEMPORAL_ADDRESS_VARIABLE
 
 __all__ = ["StackPorts"]
 
@@ -48,12 +48,14 @@ class StackPorts(msgspec.Struct, frozen=True):
     @classmethod
     def from_environment(cls) -> StackPorts:
         """Read the environment. Raises RefusedError if NOETL_STACK_PORTS is not a list of numbers."""
-        port_texts = [port.strip() for port in os.environ.get(PORTS_VARIABLE, "").split(",") if port.strip()]
+        port_texts = [port.strip() for port in os.environ.get(STACK_PORTS_VARIABLE, "").split(",") if port.strip()]
         if not all(port.isdecimal() for port in port_texts):
-            raise RefusedError(f"{PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233")
-        temporal = os.environ.get(ADDRESS_VARIABLE, "").strip()
+            raise RefusedError(
+                f"{STACK_PORTS_VARIABLE} of the worker must be a list of port numbers, such as 7233, 8233"
+            )
+        temporal = os.environ.get(TEMPORAL_ADDRESS_VARIABLE, "").strip()
         services = [
-            *([_service(ADDRESS_VARIABLE, temporal, _TEMPORAL_PORT)] if temporal else []),
+            *([_service(TEMPORAL_ADDRESS_VARIABLE, temporal, _TEMPORAL_PORT)] if temporal else []),
             *_postgres_services(),
         ]
         return cls(frozenset(map(int, port_texts)), tuple(services))
@@ -64,13 +66,13 @@ class StackPorts(msgspec.Struct, frozen=True):
         """
         address = canonical_address(address)
         if port in self.ports and not is_public(address):
-            raise _refusal(host, port, PORTS_VARIABLE)
+            raise _refusal(host, port, STACK_PORTS_VARIABLE)
         for service in self.services:
-            if port == service.port and (not is_public(address) or await _is_at(service, host, address)):
+            if port == service.port and (not is_public(address) or await _is_service_at(service, host, address)):
                 raise _refusal(host, port, service.variable)
 
 
-async def _is_at(service: Service, host: str, address: Address) -> bool:
+async def _is_service_at(service: Service, host: str, address: Address) -> bool:
     """Whether the service is at this host or address."""
     if service.host.lower() == host.lower():
         return True

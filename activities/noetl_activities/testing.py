@@ -16,7 +16,7 @@ __all__ = ["FakeTool"]
 class FakeTool:
     """Returns ``answer(request, context)`` for each request: an Outcome, or a successful result. It may be async.
 
-    ``requests`` are all requests, in order.
+    ``requests`` are the requests so far, in order.
     """
 
     def __init__(self, kind: str, answer: Callable[[Request, ToolContext], Any]) -> None:

@@ -39,7 +39,7 @@ _LETTER_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 class TextView:
     """A text, or the text of another view with one level of escapes decoded.
 
-    ``parts`` are the parts of the text of the other view: every second one is an escape.
+    ``source`` is the other view. ``parts`` are the parts of its text: every second one is an escape.
     """
 
     def __init__(self, text: str, source: TextView | None = None, parts: list[str] | None = None) -> None:
@@ -48,7 +48,7 @@ class TextView:
         self._parts = parts or []
 
     @classmethod
-    def of_parts(cls, source: TextView, parts: list[str]) -> TextView:
+    def from_parts(cls, source: TextView, parts: list[str]) -> TextView:
         """Return the view in which the escapes among the parts are decoded."""
         decoded_parts = parts.copy()
         decoded_parts[1::2] = map(_character, parts[1::2])
@@ -60,13 +60,13 @@ class TextView:
         sizes = (len(part) if index % 2 == 0 else len(_character(part)) for index, part in enumerate(self._parts))
         return list(accumulate(sizes, initial=0)), list(accumulate(map(len, self._parts), initial=0))
 
-    def origin(self, position: int) -> int:
+    def original_position(self, position: int) -> int:
         """Return the position in the original text for a position in this view."""
         if self._source is None:
             return position
         starts, other_starts = self._starts
         index = bisect_right(starts, position) - 1
-        return self._source.origin(other_starts[index] + position - starts[index])
+        return self._source.original_position(other_starts[index] + position - starts[index])
 
 
 def decode_level(view: TextView) -> TextView | None:
@@ -80,7 +80,7 @@ def decode_level(view: TextView) -> TextView | None:
         return None
     if len(parts) // 2 > MAX_ESCAPES:
         raise ValueError(f"over {MAX_ESCAPES:,} escapes")
-    return TextView.of_parts(view, parts)
+    return TextView.from_parts(view, parts)
 
 
 @lru_cache(maxsize=4096)

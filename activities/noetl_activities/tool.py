@@ -32,8 +32,8 @@ __all__ = [
     "load_tool",
     "load_tools",
     "package_name",
-    "registrations",
-    "tool_names",
+    "tool_entry_points",
+    "tool_kinds",
 ]
 
 _GROUP = "noetl.tools"
@@ -134,53 +134,55 @@ class Tool(Protocol):
 
 
 def load_tools() -> Mapping[str, Tool]:
-    """Return all registered tools by kind, as a new immutable mapping. If a tool of another package
-    cannot be loaded, the error is logged and the tool is left out, so that the other tools still work.
+    """Return all registered tools by kind. A tool of another package that cannot be loaded is omitted, and the error
+    logged, so that the other tools still work.
 
     Raises ValueError, which names both packages, if two register the same kind.
     """
     tools: dict[str, Tool] = {}
-    for kind, point in _entry_points().items():
+    for kind, entry_point in _unique_entry_points().items():
         try:
-            tools[kind] = load_tool(point)
+            tools[kind] = load_tool(entry_point)
         except Exception as error:
             if kind in BUILT_IN:
                 raise
             import logging  # slow to import, and a DuckDB process seldom needs it
 
-            logging.getLogger(__name__).error("the tool %s is left out: %s", kind, describe_load_error(point, error))
+            logging.getLogger(__name__).error(
+                "the tool %s is omitted: %s", kind, describe_load_error(entry_point, error)
+            )
     return MappingProxyType(tools)
 
 
-def load_tool(point: EntryPoint) -> Tool:
+def load_tool(entry_point: EntryPoint) -> Tool:
     """Import the tool of an entry point. Raises any error of its module, and ValueError if its kind differs."""
-    tool = cast("Tool", point.load())
-    if tool.spec.kind != point.name:
+    tool = cast("Tool", entry_point.load())
+    if tool.spec.kind != entry_point.name:
         raise ValueError(
-            f"the tool {tool.spec.kind!r} is registered as {point.name!r}: an entry point has the kind's name"
+            f"the tool {tool.spec.kind!r} is registered as {entry_point.name!r}: an entry point has the kind's name"
         )
     return tool
 
 
-def describe_load_error(point: EntryPoint, error: Exception) -> str:
+def describe_load_error(entry_point: EntryPoint, error: Exception) -> str:
     """Describe in one line why a tool could not be loaded, with the name of its package."""
-    return " ".join(f"{package_name(point)}: {type(error).__name__}: {error}".split())
+    return " ".join(f"{package_name(entry_point)}: {type(error).__name__}: {error}".split())
 
 
-def tool_names() -> frozenset[str]:
-    """Return the kinds of ``load_tools``, without importing the tools. Raises ValueError if two have the same kind."""
-    return frozenset(_entry_points())
+def tool_kinds() -> frozenset[str]:
+    """Return the kinds of all registered tools without importing them. Raises ValueError if two have the same kind."""
+    return frozenset(_unique_entry_points())
 
 
-def _entry_points() -> dict[str, EntryPoint]:
-    entry_points_by_kind = registrations()
+def _unique_entry_points() -> dict[str, EntryPoint]:
+    entry_points_by_kind = tool_entry_points()
     for kind, (point, *others) in entry_points_by_kind.items():
         if others:
             raise ValueError(f"tool {kind!r} is registered by both {package_name(point)} and {package_name(others[0])}")
     return {kind: points[0] for kind, points in entry_points_by_kind.items()}
 
 
-def registrations() -> Mapping[str, Sequence[EntryPoint]]:
+def tool_entry_points() -> Mapping[str, Sequence[EntryPoint]]:
     """Return the entry points of each kind. More than one for a kind is an error, which the caller reports."""
     from importlib.metadata import entry_points  # slow to import, and not needed where BUILT_IN is enough
 
@@ -190,6 +192,6 @@ def registrations() -> Mapping[str, Sequence[EntryPoint]]:
     return by_kind
 
 
-def package_name(point: EntryPoint) -> str:
+def package_name(entry_point: EntryPoint) -> str:
     """Return the name of the package that registers a tool."""
-    return point.dist.name if point.dist else "?"
+    return entry_point.dist.name if entry_point.dist else "?"

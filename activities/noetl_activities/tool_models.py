@@ -46,7 +46,6 @@ def read_fields(model: type[Model], request: Request) -> Model:
 
 def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
     """Return the fields by name, without details that the compiler does not check, such as the keys of a mapping."""
-
     schema = model.model_json_schema()
     return MappingProxyType(
         {
@@ -57,7 +56,7 @@ def field_table(model: type[BaseModel]) -> Mapping[str, ToolField]:
 
 
 def required_fields(model: type[BaseModel]) -> tuple[tuple[str, ...], ...]:
-    """Return groups of fields, of each of which a call must have one: here each group is one required field."""
+    """Return the required fields, each as a group of one: a call must have one field of each group."""
     return tuple((name,) for name in model.model_json_schema().get("required", ()))
 
 

@@ -28,8 +28,8 @@ class ToolSpec:
     despite crashes, and why; the default is at least once.
 
     ``timeout`` is the default timeout of a call with its sinks in seconds; None for no limit (semantics.md 21).
-    ``at_once`` is the maximum number of concurrent calls in one process; ``cores`` for one per processor, None for no
-    limit. Built-in tools have a ``description``, which replaces the other fields for the compiler.
+    ``max_concurrent`` is the maximum number of concurrent calls in one process; ``cores`` for one per processor, None
+    for no limit. Built-in tools have a ``description``, which replaces the other fields for the compiler.
 
     Raises ValueError if the kind is not a lower-case word.
     """
@@ -41,7 +41,7 @@ class ToolSpec:
     effects: bool = True
     guarantee: tuple[HowOften, str] | None = None
     timeout: float | None = None
-    at_once: int | Literal["cores"] | None = None
+    max_concurrent: int | Literal["cores"] | None = None
     description: ToolDescription | None = None
 
     def __post_init__(self) -> None:
@@ -75,7 +75,7 @@ class ToolSpec:
         )
 
 
-def built_in(kind: str, at_once: int | Literal["cores"] | None = None) -> ToolSpec:
+def built_in(kind: str, max_concurrent: int | Literal["cores"] | None = None) -> ToolSpec:
     """Return the spec of a built-in tool. Its description is part of the language, so that the compiler does not import
     the tool.
     """
@@ -83,5 +83,10 @@ def built_in(kind: str, at_once: int | Literal["cores"] | None = None) -> ToolSp
 
     tool = KINDS[kind]
     return ToolSpec(
-        kind, tool.summary, effects=tool.effect != "none", timeout=tool.timeout, at_once=at_once, description=tool
+        kind,
+        tool.summary,
+        effects=tool.effect != "none",
+        timeout=tool.timeout,
+        max_concurrent=max_concurrent,
+        description=tool,
     )

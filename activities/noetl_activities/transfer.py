@@ -21,7 +21,7 @@ from noetl_compiler.language.transfers import SNOWFLAKE_TRANSFER, TRANSFER
 
 __all__ = ["SNOWFLAKE_TOOL", "TOOL", "TransferTool"]
 
-AT_ONCE = 16
+MAX_CONCURRENT = 16
 """A transfer may need two connections of one credential. If the number of transfers is less than half of
 postgres_pool.MAX_OPEN, they cannot deadlock by all waiting for their second connection.
 """
@@ -31,11 +31,11 @@ class TransferTool:
     """The tools transfer and snowflake_transfer. Their fields:
 
     ``source, target, chunk_size, mode, mapping``. Older playbooks have a ``direction`` instead of the types of the
-    ends.
+    source and the target.
     """
 
     def __init__(self, kind: str) -> None:
-        self.spec = built_in(kind, at_once=AT_ONCE)
+        self.spec = built_in(kind, max_concurrent=MAX_CONCURRENT)
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:
         """Return ``{status, rows_transferred, chunks, source, target}``."""
@@ -65,7 +65,7 @@ class TransferTool:
         ):
             return outcome
         try:
-            async with aclosing(read_batches(call.source, call.size, request, context)) as batches:
+            async with aclosing(read_batches(call.source, call.batch_size, request, context)) as batches:
                 return await store_batches(call, batches, request, context, slot)
         except FailedError as error:
             return OnceResult(error.outcome)

@@ -21,14 +21,14 @@ from noetl_compiler.language.transfers import (
 )
 from noetl_compiler.language.words import SINK_MODES
 
-__all__ = ["TransferCall", "TransferEnd", "transfer_call"]
+__all__ = ["TransferCall", "TransferSide", "transfer_call"]
 
 _MAX_BATCH_ROWS = 100_000
 _ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType({"postgres": ("pg",), "snowflake": ("sf",)})
 _TRANSFER_KEYS = frozenset({*KIND_KEYS, *SIDE_AUTH_KEYS, "mode"})
 
 
-class TransferEnd(NamedTuple):
+class TransferSide(NamedTuple):
     """The source or the target: a ``kind`` of tool, the fields of its call, and its credential."""
 
     kind: str
@@ -39,33 +39,33 @@ class TransferEnd(NamedTuple):
 class TransferCall(NamedTuple):
     """A call of the tool transfer.
 
-    ``size`` is the number of rows per batch; ``mode`` is one of the modes of sinks.
+    ``batch_size`` is the maximum number of rows per batch; ``mode`` is one of the modes of sinks.
     """
 
-    source: TransferEnd
-    target: TransferEnd
-    size: int
+    source: TransferSide
+    target: TransferSide
+    batch_size: int
     mode: str
 
 
 def transfer_call(config: Mapping[str, Json], auth: Json) -> TransferCall:
     """Validate the call. Raises ConfigError."""
     kinds = DIRECTIONS.get(str(config.get("direction")), (None, None))
-    source, target = _end_fields(config, "source", kinds[0]), _end_fields(config, "target", kinds[1])
+    source, target = _side_fields(config, "source", kinds[0]), _side_fields(config, "target", kinds[1])
     if config.get("mapping") and not target.get("mapping"):
         target = {**target, "mapping": config["mapping"]}
     mode = str(target.get("mode") or config.get("mode") or "append").lower()
     if mode not in SINK_MODES:
         raise ConfigError(f"mode is {mode!r:.60}: write one of {', '.join(SINK_MODES)}")
     return TransferCall(
-        _end("source", source, SOURCES, auth),
-        _end("target", target, TARGETS, auth),
+        _side("source", source, SOURCES, auth),
+        _side("target", target, TARGETS, auth),
         _batch_size(config.get("chunk_size")),
         SINK_MODES[mode],
     )
 
 
-def _end_fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
+def _side_fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict[str, Json]:
     """Return the fields of the source or the target. ``kind`` is the default type, from the direction."""
     value: Json = config.get(name)
     if not isinstance(value, dict):
@@ -74,7 +74,7 @@ def _end_fields(config: Mapping[str, Json], name: str, kind: str | None) -> dict
     return fields if kind is None or kind_of(fields) else {**fields, KIND_KEYS[0]: kind}
 
 
-def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json) -> TransferEnd:
+def _side(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json) -> TransferSide:
     kind = kind_of(fields)
     if kind is None or kind not in kinds:
         raise ConfigError(f"the type of the {name} is {kind!r:.60}: write one of {', '.join(kinds)}")
@@ -82,7 +82,7 @@ def _end(name: str, fields: dict[str, Json], kinds: tuple[str, ...], auth: Json)
         name, kind, auth
     )
     config = {key: value for key, value in fields.items() if key not in _TRANSFER_KEYS}
-    return TransferEnd(kind, config, _type_from_tool(credential))
+    return TransferSide(kind, config, _type_from_tool(credential))
 
 
 def _task_credential(name: str, kind: str, auth: Json) -> Json:

@@ -11,7 +11,7 @@ from noetl_activities.sinks.data import Row, sink_rows, table_parts
 from noetl_activities.snowflake_session import Session, open_session
 from noetl_activities.sql import has_statement, single_statement_params, statements_of
 from noetl_activities.tool import Json, ToolContext
-from noetl_activities.transfer_call import TransferCall, TransferEnd
+from noetl_activities.transfer_call import TransferCall, TransferSide
 
 __all__ = ["read_snowflake", "store_in_snowflake"]
 
@@ -20,7 +20,7 @@ _JSON_TYPE_CODES = frozenset({5, 9, 10})
 
 
 async def read_snowflake(
-    source: TransferEnd, size: int, context: ToolContext, cell: Callable[[str, Any], Json]
+    source: TransferSide, size: int, context: ToolContext, cell: Callable[[str, Any], Json]
 ) -> AsyncGenerator[list[Row]]:
     """Yield batches of at most ``size`` rows. ``cell`` converts a value to JSON. Raises FailedError and ToolError."""
     query = _query(source)
@@ -32,7 +32,7 @@ async def read_snowflake(
             yield [_row(columns, record, cell) for record in records]
 
 
-def _query(source: TransferEnd) -> str:
+def _query(source: TransferSide) -> str:
     if source.config.get("table"):
         return f"select * from {'.'.join(table_parts(source.config['table']))}"  # noqa: S608 - the name is checked
     statements = statements_of(source.config, "snowflake")
@@ -78,7 +78,7 @@ async def _execute(snowflake: Session, text: str) -> None:
     await snowflake.call(lambda connection: connection.cursor().execute(text))
 
 
-async def _store_batch(snowflake: Session, target: TransferEnd, rows: list[Row]) -> None:
+async def _store_batch(snowflake: Session, target: TransferSide, rows: list[Row]) -> None:
     """Store a batch. A column that a row lacks is stored as null."""
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = [[_to_parameter(row.get(name)) for name in columns] for row in rows]
@@ -91,12 +91,12 @@ def _batch_insert(text: str, values: list[list[Json]]) -> Callable[[Any], Any]:
     return lambda connection: connection.cursor().executemany(text, values)
 
 
-def _insert(target: TransferEnd, columns: Sequence[str]) -> str:
+def _insert(target: TransferSide, columns: Sequence[str]) -> str:
     names, placeholders = ", ".join(map(_column_name, columns)), ", ".join(["%s"] * len(columns))
     return f"insert into {_table(target)} ({names}) values ({placeholders})"  # noqa: S608 - the names are checked
 
 
-def _table(target: TransferEnd) -> str:
+def _table(target: TransferSide) -> str:
     return ".".join(table_parts(target.config.get("table")))
 
 

@@ -18,7 +18,12 @@ from noetl_activities.duckdb import TOOL as DUCKDB
 from noetl_activities.errors import ConfigError, FailedError
 from noetl_activities.http import TOOL as HTTP
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_connect import MAX_RECEIVED_BYTES, Connection, login_arguments, open_connection_with
+from noetl_activities.postgres_connect import (
+    MAX_RECEIVED_BYTES,
+    Connection,
+    login_arguments,
+    open_connection_by_arguments,
+)
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_protocol import limit_received_bytes
 from noetl_activities.postgres_transaction import transaction
@@ -27,15 +32,15 @@ from noetl_activities.rows import to_json
 from noetl_activities.sinks.data import Row, quote_identifier, sink_rows, table_parts
 from noetl_activities.sql import single_statement_params, statements_of
 from noetl_activities.tool import Json, Request, ToolContext
-from noetl_activities.transfer_call import TransferEnd
+from noetl_activities.transfer_call import TransferSide
 from noetl_activities.transfer_snowflake import read_snowflake
 
-__all__ = ["name_end", "read_batches"]
+__all__ = ["name_side_in_error", "read_batches"]
 
 _READ_ONLY = "set transaction read only"
 
 
-def read_batches(source: TransferEnd, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
+def read_batches(source: TransferSide, size: int, request: Request, context: ToolContext) -> AsyncGenerator[list[Row]]:
     """Yield batches of at most ``size`` rows. Raises FailedError with the error of the source, and ToolError."""
     if source.kind == "postgres":
         return _read_postgres(source, size, context)
@@ -44,11 +49,11 @@ def read_batches(source: TransferEnd, size: int, request: Request, context: Tool
     return _read_whole(source, size, request, context)
 
 
-def name_end(end: str, outcome: Outcome) -> Outcome:
-    """Return the outcome with an error message that begins with the ``end`` of the transfer: source or target."""
+def name_side_in_error(side: str, outcome: Outcome) -> Outcome:
+    """Return the outcome with an error message that begins with the ``side`` of the transfer: source or target."""
     if outcome.error is None:
         return outcome
-    error = msgspec.structs.replace(outcome.error, message=f"the {end} of the transfer: {outcome.error.message}")
+    error = msgspec.structs.replace(outcome.error, message=f"the {side} of the transfer: {outcome.error.message}")
     return msgspec.structs.replace(outcome, error=error)
 
 
@@ -56,18 +61,18 @@ def name_end(end: str, outcome: Outcome) -> Outcome:
 
 
 async def _read_whole(
-    source: TransferEnd, size: int, request: Request, context: ToolContext
+    source: TransferSide, size: int, request: Request, context: ToolContext
 ) -> AsyncGenerator[list[Row]]:
     rows = await (_read_http if source.kind == "http" else _read_duckdb)(source, request, context)
     for start in range(0, len(rows), size):
         yield rows[start : start + size]
 
 
-async def _read_http(source: TransferEnd, request: Request, context: ToolContext) -> list[Row]:
+async def _read_http(source: TransferSide, request: Request, context: ToolContext) -> list[Row]:
     config = {name: value for name, value in source.config.items() if name != "data_path"}
     outcome = await HTTP.run(_tool_request("http", config, source.auth, request), context)
     if outcome.status == "error":
-        raise FailedError(name_end("source", outcome))
+        raise FailedError(name_side_in_error("source", outcome))
     return sink_rows({}, _value_at(outcome.result["data"], source.config.get("data_path")))
 
 
@@ -80,12 +85,12 @@ def _value_at(data: Json, path: Json) -> Json:
     return data
 
 
-async def _read_duckdb(source: TransferEnd, request: Request, context: ToolContext) -> list[Row]:
+async def _read_duckdb(source: TransferSide, request: Request, context: ToolContext) -> list[Row]:
     config = {name: value for name, value in source.config.items() if name != "table"}
     config["query"] = _query(source, "duckdb")
     outcome = await DUCKDB.run(_tool_request("duckdb", config, None, request), context)
     if outcome.status == "error":
-        raise FailedError(name_end("source", outcome))
+        raise FailedError(name_side_in_error("source", outcome))
     return cast("list[Row]", outcome.result["rows"])
 
 
@@ -96,19 +101,19 @@ def _tool_request(kind: str, config: dict[str, Json], auth: Json, request: Reque
 # ---- Postgres --------------------------------------------------------------------------------------------------------
 
 
-async def _read_postgres(source: TransferEnd, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _read_postgres(source: TransferSide, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
     """Read in a read-only transaction: changes by the source would remain if the target were rolled back."""
     query = _query(source, "postgres")
     values = single_statement_params(source.config.get("params"), [query])
     try:
         arguments = await login_arguments(source.auth, source.config, context)
-        async with open_connection_with(arguments) as connection, transaction(connection):
+        async with open_connection_by_arguments(arguments) as connection, transaction(connection):
             await connection.execute(_READ_ONLY)
             async with aclosing(_fetch_batches(connection, query, values, size)) as batches:
                 async for records in batches:
                     yield [_to_row(record) for record in records]
     except SQL_ERRORS as error:
-        raise FailedError(name_end("source", sql_error(error))) from error
+        raise FailedError(name_side_in_error("source", sql_error(error))) from error
 
 
 async def _fetch_batches(
@@ -127,13 +132,13 @@ async def _fetch_batches(
         yield records
 
 
-async def _read_snowflake(source: TransferEnd, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
+async def _read_snowflake(source: TransferSide, size: int, context: ToolContext) -> AsyncGenerator[list[Row]]:
     try:
         async with aclosing(read_snowflake(source, size, context, _to_json_cell)) as batches:
             async for batch in batches:
                 yield batch
     except FailedError as error:
-        raise FailedError(name_end("source", error.outcome)) from error
+        raise FailedError(name_side_in_error("source", error.outcome)) from error
 
 
 def _to_row(record: Any) -> Row:
@@ -151,7 +156,7 @@ def _to_json_cell(name: str, value: Any) -> Json:
     return to_json(value, postgres_text)
 
 
-def _query(source: TransferEnd, dialect: str) -> str:
+def _query(source: TransferSide, dialect: str) -> str:
     """Return the single statement of the source, or one that selects its table. Raises ConfigError."""
     table: Json = source.config.get("table")
     if table:

@@ -27,7 +27,7 @@ from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.transfer_call import TransferCall
 from noetl_activities.transfer_snowflake import store_in_snowflake
-from noetl_activities.transfer_source import name_end
+from noetl_activities.transfer_source import name_side_in_error
 
 __all__ = ["Batches", "store_batches"]
 
@@ -54,14 +54,14 @@ async def store_batches(
             case _:
                 return await _send_batches(call, batches, request, context)
     except SinkError as error:
-        raise FailedError(name_end("target", error.outcome)) from error
+        raise FailedError(name_side_in_error("target", error.outcome)) from error
     except SQL_ERRORS as error:
-        raise FailedError(name_end("target", sql_error(error))) from error
+        raise FailedError(name_side_in_error("target", sql_error(error))) from error
 
 
 def _outcome(call: TransferCall, rows: int, chunks: int) -> Outcome:
-    ends = {"source": call.source.kind, "target": call.target.kind}
-    return Outcome("ok", {"status": "success", "rows_transferred": rows, "chunks": chunks, **ends})
+    sides = {"source": call.source.kind, "target": call.target.kind}
+    return Outcome("ok", {"status": "success", "rows_transferred": rows, "chunks": chunks, **sides})
 
 
 # ---- Postgres --------------------------------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ async def _store_in_postgres(
     async with open_connection(call.target.auth, call.target.config, context) as connection:
 
         async def run() -> StatementsResult:
-            write = _run_statement if has_statement(call.target.config) else _write_to_table
+            write = _run_statement_for_rows if has_statement(call.target.config) else _write_to_table
             return StatementsResult(_outcome(call, *await write(connection, call, batches, context)), ["INSERT"])
 
         if slot is not None:
@@ -101,7 +101,7 @@ def _batch_mode(mode: str) -> str:
     return "append" if mode == "replace" else mode
 
 
-async def _run_statement(
+async def _run_statement_for_rows(
     connection: Connection, call: TransferCall, batches: Batches, context: ToolContext
 ) -> tuple[int, int]:
     """Run the statement of the target for each row: ``:name`` is the column with that name, ``%s`` the next column."""

@@ -5,7 +5,6 @@ without importing the modules that read them.
 from __future__ import annotations
 
 __all__ = [
-    "ADDRESS_VARIABLE",
     "CREDENTIALS_VARIABLE",
     "CREDENTIAL_PREFIX",
     "DEFAULT_CREDENTIAL_VARIABLE",
@@ -13,10 +12,11 @@ __all__ = [
     "DUCKDB_DIRECTORIES_VARIABLE",
     "HOME_VARIABLE",
     "HTTP_ALLOW_VARIABLE",
-    "PORTS_VARIABLE",
+    "STACK_PORTS_VARIABLE",
+    "TEMPORAL_ADDRESS_VARIABLE",
 ]
 
-ADDRESS_VARIABLE = "TEMPORAL_ADDRESS"
+TEMPORAL_ADDRESS_VARIABLE = "TEMPORAL_ADDRESS"
 """The HOST:PORT of Temporal."""
 
 CREDENTIALS_VARIABLE = "NOETL_CREDENTIALS"
@@ -32,7 +32,7 @@ DSN_VARIABLE = "NOETL_POSTGRES"
 """The DSN of the event log's Postgres."""
 
 DUCKDB_DIRECTORIES_VARIABLE = "NOETL_DUCKDB_DIRECTORIES"
-"""Absolute directories that DuckDB's SQL may access, separated by ``:``."""
+"""The directories that SQL of DuckDB may access: absolute paths, separated by ``:``."""
 
 HOME_VARIABLE = "NOETL_HOME"
 """The folder of the stack, which also contains the DuckDB files of executions."""
@@ -40,6 +40,5 @@ HOME_VARIABLE = "NOETL_HOME"
 HTTP_ALLOW_VARIABLE = "NOETL_HTTP_ALLOW"
 """Hosts and networks to which http calls may connect although they are not public, separated by commas."""
 
-
-PORTS_VARIABLE = "NOETL_STACK_PORTS"
+STACK_PORTS_VARIABLE = "NOETL_STACK_PORTS"
 """The ports of the stack: numbers separated by commas."""

@@ -21,7 +21,7 @@ from noetl_activities.errors import ToolError
 from noetl_activities.http import TOOL
 from noetl_activities.outcome import Outcome
 from noetl_activities.retry_after import MAX_RETRY_AFTER
-from noetl_activities.variables import PORTS_VARIABLE
+from noetl_activities.variables import STACK_PORTS_VARIABLE
 
 __all__ = ["CLASS"]
 
@@ -264,7 +264,7 @@ async def _reaches(status: str, host: str, way: str) -> bool:
     async with _recording_server() as (other, heads):
         port = other.rpartition(":")[2]
         sends = answering(b"", f"Location: http://{host}:{port}/", f"Set-Cookie: a={SECRET}", status=status)
-        with patch.dict(os.environ, {PORTS_VARIABLE: port if way == "port" else ""}):
+        with patch.dict(os.environ, {STACK_PORTS_VARIABLE: port if way == "port" else ""}):
             async with serving(sends) as url:
                 await _call(url, SLOW_LIMIT * 10, CREDENTIAL if way == "secret" else None)
     return bool(heads) if way == "port" else any(SECRET in text for text in heads)
@@ -304,7 +304,7 @@ def _disable_guard() -> AbstractContextManager[object]:
 
 def _site() -> AbstractContextManager[object]:
     """Loopback is allowed, as by the embedded stack."""
-    return patch.dict(os.environ, {"NOETL_HTTP_ALLOW": "127.0.0.0/8,0.0.0.0,::1,localhost", PORTS_VARIABLE: ""})
+    return patch.dict(os.environ, {"NOETL_HTTP_ALLOW": "127.0.0.0/8,0.0.0.0,::1,localhost", STACK_PORTS_VARIABLE: ""})
 
 
 CONTROLS: dict[str, Callable[[], Response]] = {

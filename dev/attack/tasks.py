@@ -25,7 +25,7 @@ from dev.attack.attack import Attack, AttackClass
 from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, first_address
 from dev.attack.tool_calls import call
 from noetl_activities.isolation.probe import describe_isolation
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE
+from noetl_activities.isolation.settings import TASK_DIRECTORIES_VARIABLE
 from noetl_activities.python import TOOL
 
 __all__ = ["CLASS"]
@@ -255,7 +255,7 @@ def _site() -> Generator[None]:
         stack.callback(victim.kill)
         target = Target(victim.pid, server.getsockname()[1], folder, folder / "private/credentials.yaml")
         stack.enter_context(patch.object(_Site, "target", target, create=True))
-        stack.enter_context(patch.dict(os.environ, {DIRECTORIES_VARIABLE: str(folder / "own")}))
+        stack.enter_context(patch.dict(os.environ, {TASK_DIRECTORIES_VARIABLE: str(folder / "own")}))
         yield
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import click
 
-from noetl_activities.variables import ADDRESS_VARIABLE, DSN_VARIABLE, HOME_VARIABLE
+from noetl_activities.variables import DSN_VARIABLE, HOME_VARIABLE, TEMPORAL_ADDRESS_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import NoStackError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
@@ -19,7 +19,7 @@ from noetl_temporal.tracing import tracing_warning
 
 __all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
 
-CLUSTER_VARIABLES = (ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
+CLUSTER_VARIABLES = (TEMPORAL_ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CONFIG_FILE")
 
 
 class Deployment(NamedTuple):

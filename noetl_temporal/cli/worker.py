@@ -95,15 +95,15 @@ def worker_command(
     """
     from noetl_temporal.worker import UnknownToolsError
 
-    tool_names = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
-    if tool_names == []:
+    served_kinds = None if tools is None else [name.strip() for name in tools.split(",") if name.strip()]
+    if served_kinds == []:
         raise click.UsageError("--tools names no tool: omit it to serve workflows and all tools")
     build = _deployment_config(build_id, deployment)
     options = _options(grace, build, concurrency, rate, autoscales=autoscale, slots_by_load=slots == "auto")
     running_deployment()
     exporter = _log_and_export(log_format, is_exporting=health is not None)
     try:
-        asyncio.run(_serve(tool_names, grace, options, health, exporter))
+        asyncio.run(_serve(served_kinds, grace, options, health, exporter))
     except UnknownToolsError as error:
         raise click.UsageError(str(error)) from None
 
@@ -130,13 +130,13 @@ def _options(
     autoscales: bool,
     slots_by_load: bool,
 ) -> WorkerOptions:
-    from noetl_activities.tool import tool_names
+    from noetl_activities.tool import tool_kinds
     from noetl_temporal.worker import UNTIL_DONE
     from noetl_temporal.worker_options import WorkerOptions
 
-    unknown = sorted({*concurrency, *rate} - set(tool_names()))
+    unknown = sorted({*concurrency, *rate} - set(tool_kinds()))
     if unknown:
-        raise click.UsageError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tool_names()))}")
+        raise click.UsageError(f"no tool {', '.join(map(repr, unknown))}: there are {', '.join(sorted(tool_kinds()))}")
     if any(amount < 1 or amount != int(amount) for amount in concurrency.values()):
         raise click.UsageError("--concurrency takes whole numbers from 1")
     return WorkerOptions(
@@ -160,7 +160,7 @@ def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
 
 
 async def _serve(
-    tool_names: list[str] | None,
+    served_kinds: list[str] | None,
     grace: float | None,
     options: WorkerOptions,
     health: tuple[str, int] | None,
@@ -183,16 +183,16 @@ async def _serve(
     build = options.build
     build_text = f" as build {build.version.build_id} of {build.version.deployment_name}" if build else ""
     limit = "" if grace is None else f", at most {grace:g} s"
-    description = ", ".join(tool_names) if tool_names else "workflows and all tools"
+    description = ", ".join(served_kinds) if served_kinds else "workflows and all tools"
     if health is not None:
         options = _with_metrics(options)
     with stop_event() as stop_request:
         async with (
             serve_optional_health(health, client, stop_request, description, partial(scrape_metrics, exporter)),
-            serving(client, load_tools(), credential_source(), tool_names, options),
+            serving(client, load_tools(), credential_source(), served_kinds, options),
         ):
             click.echo(f"serving {description}{build_text}; Ctrl-C stops")
-            if tool_names is None or not CONFINED_TOOLS.isdisjoint(tool_names):
+            if served_kinds is None or not CONFINED_TOOLS.isdisjoint(served_kinds):
                 click.echo(await describe_isolation())
             await stop_request.wait()
             click.echo(f"stopping: waiting for calls to end{limit}; Ctrl-C again stops immediately")

@@ -10,12 +10,12 @@ from urllib.parse import quote
 import msgspec
 
 from noetl_activities.variables import (
-    ADDRESS_VARIABLE,
     CREDENTIAL_PREFIX,
     DEFAULT_CREDENTIAL_VARIABLE,
     DSN_VARIABLE,
     HTTP_ALLOW_VARIABLE,
-    PORTS_VARIABLE,
+    STACK_PORTS_VARIABLE,
+    TEMPORAL_ADDRESS_VARIABLE,
 )
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
@@ -139,10 +139,10 @@ class Addresses(msgspec.Struct, frozen=True):
         defaults[TOOL_QUEUES_VARIABLE] = DEDICATED_QUEUES
         variables = {name: os.environ.get(name, value) for name, value in defaults.items()}
         environment = {
-            ADDRESS_VARIABLE: self.temporal,
+            TEMPORAL_ADDRESS_VARIABLE: self.temporal,
             DSN_VARIABLE: self.postgres,
             SIGNING_KEY_VARIABLE: self.signing_key_file,
-            PORTS_VARIABLE: ",".join(map(str, self.ports)),
+            STACK_PORTS_VARIABLE: ",".join(map(str, self.ports)),
         }
         return {**environment, **variables}
 

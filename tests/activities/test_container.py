@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl_activities.container import TOOL, VARIABLE
+from noetl_activities.container import CONTAINERS_VARIABLE, TOOL
 from noetl_activities.container_call import ContainerCall, container_call
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.outcome import Outcome
@@ -45,7 +45,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "podman"
     program.write_text(ENGINE)
     program.chmod(0o755)
-    monkeypatch.setenv(VARIABLE, "podman")
+    monkeypatch.setenv(CONTAINERS_VARIABLE, "podman")
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     return tmp_path
 
@@ -126,7 +126,7 @@ async def test_a_container_left_by_a_lost_worker_is_removed_first(engine: Path) 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="docker is not installed")
 async def test_without_a_daemon_there_is_no_connection(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(VARIABLE, "docker")
+    monkeypatch.setenv(CONTAINERS_VARIABLE, "docker")
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere.sock")
     outcome = await run(command="true")
     assert outcome.error is not None
@@ -135,13 +135,13 @@ async def test_without_a_daemon_there_is_no_connection(monkeypatch: pytest.Monke
 
 
 async def test_containers_run_only_if_the_deployment_allows_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.delenv(CONTAINERS_VARIABLE, raising=False)
     with pytest.raises(RefusedError, match="set NOETL_CONTAINERS to docker or podman"):
         await run()
 
 
 async def test_an_engine_that_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv(VARIABLE, "podman")
+    monkeypatch.setenv(CONTAINERS_VARIABLE, "podman")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="podman is not installed on the machine of the worker"):
         await run()

@@ -12,11 +12,11 @@ import pytest
 import noetl_activities
 import noetl_temporal
 from noetl_activities import errors
-from noetl_activities.address_guard import ALLOW_VARIABLE
 from noetl_activities.duckdb_errors import duckdb_error_kind
 from noetl_activities.http import TOOL as HTTP
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.postgres import TOOL as POSTGRES
+from noetl_activities.variables import HTTP_ALLOW_VARIABLE
 from noetl_compiler.language.error_kinds import ERROR_KINDS, http_kind, is_retryable, sql_kind
 from tests.activities.conftest import Context, request
 
@@ -126,7 +126,7 @@ async def test_an_unknown_host_is_dns() -> None:
 
 
 async def test_a_server_without_tls_is_tls(web: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(ALLOW_VARIABLE, "127.0.0.1")
+    monkeypatch.setenv(HTTP_ALLOW_VARIABLE, "127.0.0.1")
     outcome = await get(web.replace("http://", "https://"))
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.retryable) == ("tls", False)

@@ -20,9 +20,9 @@ from noetl_activities.isolation import settings
 from noetl_activities.isolation.files import allowed_paths
 from noetl_activities.isolation.landlock import LIST
 from noetl_activities.isolation.probe import describe_isolation
-from noetl_activities.isolation.settings import PORTS_VARIABLE
+from noetl_activities.isolation.settings import TASK_PORTS_VARIABLE
 from noetl_activities.python import TOOL
-from noetl_activities.variables import PORTS_VARIABLE as STACK_PORTS
+from noetl_activities.variables import STACK_PORTS_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request
@@ -217,7 +217,7 @@ FEW = 64
 
 @pytest.fixture
 def few_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settings, "PROCESSES", FEW)
+    monkeypatch.setattr(settings, "MAX_PROCESSES", FEW)
 
 
 FORKS = """
@@ -315,9 +315,9 @@ async def test_a_named_port_is_accessible_unless_it_is_of_the_stack(
     listening: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = listening.getsockname()[1]
-    monkeypatch.setenv(PORTS_VARIABLE, f"443, {port}")
+    monkeypatch.setenv(TASK_PORTS_VARIABLE, f"443, {port}")
     assert await run_attack(CONNECTS["TCP"], port=port) == "got through"
-    monkeypatch.setenv(STACK_PORTS, str(port))
+    monkeypatch.setenv(STACK_PORTS_VARIABLE, str(port))
     assert await run_attack(CONNECTS["TCP"], port=port) == "PermissionError"
 
 

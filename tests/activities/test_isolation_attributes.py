@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from noetl_activities.isolation.probe import describe_isolation
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, read_settings
+from noetl_activities.isolation.settings import TASK_DIRECTORIES_VARIABLE, read_settings
 
 from . import ordinary_account
 
@@ -45,7 +45,7 @@ def place() -> Iterator[Path]:
 
 
 def outcome_of_change(code: str, place: Path, *, own_mounts: bool, hidden_path: str = "") -> str:
-    environment = {DIRECTORIES_VARIABLE: str(place / "named"), "NOETL_CREDENTIALS": hidden_path}
+    environment = {TASK_DIRECTORIES_VARIABLE: str(place / "named"), "NOETL_CREDENTIALS": hidden_path}
     call = {
         "code": code,
         "given": {"secret": str(place / "outside/secret"), "outside": str(place / "outside"), "hidden": hidden_path},

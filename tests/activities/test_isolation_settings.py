@@ -15,9 +15,9 @@ from noetl_activities.isolation.settings import read_settings
 
 def test_default_settings_of_the_sandbox() -> None:
     settings = read_settings({})
-    assert (settings["directories"], settings["hidden"]) == ([], [])
+    assert (settings["writable_directories"], settings["hidden_paths"]) == ([], [])
     assert settings["ports"] == [53, 80, 443, 8080, 8443]
-    assert settings["memory"] == 4 * GIB
+    assert settings["memory_bytes"] == 4 * GIB
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_links_in_configured_paths_are_resolved(tmp_path: Path, monkeypatch: pyt
         "NOETL_HOME": "none",
     }
     settings = read_settings(environment)
-    assert settings["directories"] == [str(tmp_path / "real")] * 2
-    assert settings["hidden"] == [str(tmp_path / "credentials.yaml")]
+    assert settings["writable_directories"] == [str(tmp_path / "real")] * 2
+    assert settings["hidden_paths"] == [str(tmp_path / "credentials.yaml")]
 
 
 def test_values_that_are_not_paths_are_dropped() -> None:
@@ -60,7 +60,7 @@ def test_values_that_are_not_paths_are_dropped() -> None:
         "NOETL_POSTGRES": "postgresql://u:p@h/d",
         "NOETL_TASK_PORTS": "",
     }
-    assert read_settings(environment)["hidden"] == []
+    assert read_settings(environment)["hidden_paths"] == []
 
 
 def test_allowed_paths_exclude_hidden_ones(tmp_path: Path) -> None:

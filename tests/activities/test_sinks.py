@@ -107,7 +107,7 @@ async def test_values_fit_their_columns(postgres: Context, table: str) -> None:
 async def test_text_with_nul_is_reported_as_such(
     postgres: Context, table: str, config: dict[str, Any], error: type[Exception]
 ) -> None:
-    with pytest.raises(error, match=r"holds a NUL character \(U\+0000\), which Postgres cannot store"):
+    with pytest.raises(error, match=r"contains a NUL character \(U\+0000\), which Postgres cannot store"):
         await sink(postgres, config or {"table": table}, [{"id": 1, "name": "a\0b"}])
 
 

@@ -188,7 +188,7 @@ async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, v
     ],
 )
 async def test_text_with_nul_is_reported_as_such(postgres: Context, sql: str, params: list[Any], place: str) -> None:
-    with pytest.raises(ConfigError, match=rf"{place} holds a NUL character \(U\+0000\), which Postgres cannot store"):
+    with pytest.raises(ConfigError, match=rf"{place} contains a NUL character \(U\+0000\)"):
         await run(postgres, sql, params=params)
 
 
@@ -196,7 +196,7 @@ async def test_json_with_nul_is_reported_as_such(postgres: Context) -> None:
     error = (await run(postgres, "select $1::jsonb", params=[{"a": ["b\0"]}])).error
     assert error is not None
     assert (error.kind, error.code, error.retryable) == ("sql_22", "22P05", False)
-    assert "a value holds a NUL character (U+0000), which Postgres cannot store" in error.message
+    assert "a value contains a NUL character (U+0000), which Postgres cannot store" in error.message
     assert await rows(postgres, "select '{}'::json as j") == [{"j": {}}]
     other = (await run(postgres, "select 'a' || chr(0)")).error
     assert other is not None

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from noetl_activities.errors import ConfigError
 from noetl_activities.installed_tools import installed_tools
 from noetl_activities.testing import FakeTool
-from noetl_activities.tool import BUILT_IN, Request, load_tools, tool_names
+from noetl_activities.tool import BUILT_IN, Request, load_tools, tool_kinds
 from noetl_activities.tool_models import field_table, read_fields, required_fields
 from noetl_activities.tool_spec import ToolSpec, built_in
 from noetl_compiler import compile_text
@@ -141,7 +141,7 @@ def test_invalid_fields_are_reported_without_their_values() -> None:
 
 def test_tools_of_noetl_describe_themselves_as_the_language_does() -> None:
     for kind, tool in load_tools().items():
-        assert tool.spec == built_in(kind, tool.spec.at_once)
+        assert tool.spec == built_in(kind, tool.spec.max_concurrent)
         assert tool.spec.describe() is KINDS[kind]
         assert (tool.spec.summary, tool.spec.timeout) == (KINDS[kind].summary, KINDS[kind].timeout)
         assert tool.spec.effects == (KINDS[kind].effect != "none")
@@ -209,7 +209,7 @@ def test_a_broken_tool_disturbs_only_its_own_calls(monkeypatch: pytest.MonkeyPat
     assert 'tool kind "gone" cannot be used: ?: ModuleNotFoundError' in diagnostic.message
 
 
-@pytest.mark.parametrize("load", [load_tools, tool_names])
+@pytest.mark.parametrize("load", [load_tools, tool_kinds])
 def test_two_of_one_kind_are_an_error_that_names_both(monkeypatch: pytest.MonkeyPatch, load: Any) -> None:
     register(monkeypatch, ("greet", "GREET"), ("greet", "OTHER"))
     with pytest.raises(ValueError, match="registered by both"):
@@ -221,8 +221,8 @@ def test_a_worker_starts_without_a_tool_that_cannot_be_loaded(
 ) -> None:
     register(monkeypatch, ("gone", "nowhere:TOOL"), ("greet", "GREET"), ("other", "GREET"))
     assert load_tools() == {"greet": GREET}
-    assert "the tool gone is left out: ?: ModuleNotFoundError" in caplog.text
-    assert "the tool other is left out: ?: ValueError: the tool 'greet' is registered as 'other'" in caplog.text
+    assert "the tool gone is omitted: ?: ModuleNotFoundError" in caplog.text
+    assert "the tool other is omitted: ?: ValueError: the tool 'greet' is registered as 'other'" in caplog.text
 
 
 def test_one_of_noetl_itself_that_cannot_be_loaded_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

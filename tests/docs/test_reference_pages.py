@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from dev.reference_tables import with_tables
-from noetl_activities.tool import tool_names
+from noetl_activities.tool import tool_kinds
 from noetl_compiler.language import names as tables
 from noetl_compiler.language.error_kinds import ERROR_KINDS, SQL, http_kind
 from noetl_compiler.language.tools import KINDS
@@ -115,7 +115,7 @@ def test_counts_of_an_iteration() -> None:
 
 
 def test_every_tool_has_a_section() -> None:
-    assert set(re.findall(r"^## (\w+)$", page("tools"), re.MULTILINE)) == tool_names() | {"workbook"}
+    assert set(re.findall(r"^## (\w+)$", page("tools"), re.MULTILINE)) == tool_kinds() | {"workbook"}
 
 
 _KINDS = re.compile(

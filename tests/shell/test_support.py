@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 
 import pytest
 
-from noetl_activities.tool import BUILT_IN, tool_names
+from noetl_activities.tool import BUILT_IN, tool_kinds
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.pinning import pin_graphs
@@ -65,7 +65,7 @@ def test_secrets_of_the_keychain_run(read: str) -> None:
 
 def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None:
     ours = {point.name for point in entry_points(group="noetl.tools") if point.value.startswith("noetl_activities.")}
-    assert ours == BUILT_IN <= tool_names()
+    assert ours == BUILT_IN <= tool_kinds()
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None
 def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
     tool: str, tools: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.unsupported.tool_names", lambda: frozenset({"noop", "rhai"}))
+    monkeypatch.setattr("noetl_temporal.unsupported.tool_kinds", lambda: frozenset({"noop", "rhai"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
     assert available_tools(graph) == tools
 

@@ -36,7 +36,7 @@ class Gate:
         self.has_entered = asyncio.Event()
         self.open = asyncio.Event()
         self.tool = FakeTool("noop", self._answer)
-        self.tool.spec = ToolSpec("noop", "waits", at_once=at_once)
+        self.tool.spec = ToolSpec("noop", "waits", max_concurrent=at_once)
 
     async def _answer(self, _request: Request, _context: ToolContext) -> Any:
         self.running += 1
@@ -68,7 +68,7 @@ def test_a_call_that_waits_for_others_has_its_whole_timeout_afterwards() -> None
     async def reports() -> list[ToolReport]:
         gate = Gate(1)
         gate.tool = FakeTool("noop", answer)
-        gate.tool.spec = ToolSpec("noop", "takes a while", at_once=1)
+        gate.tool.spec = ToolSpec("noop", "takes a while", max_concurrent=1)
         _, tasks = start(gate, 5, timeout=60)
         return await asyncio.gather(*tasks)
 

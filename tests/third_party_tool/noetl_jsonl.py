@@ -33,7 +33,7 @@ class JsonLines:
         Result,
         guarantee=("exactly once", "a record has the key of its call, and is not added where that key is"),
         timeout=30,
-        at_once=1,
+        max_concurrent=1,
     )
 
     async def run(self, request: Request, context: ToolContext) -> Outcome:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FAST_OPEN = 0x20000000
+"""The flag MSG_FASTOPEN."""
 
 _NUMBERS = {
     # call: (its number on x86_64, on aarch64)
@@ -108,11 +109,11 @@ _IOCTL = (16, 29)
 _ATTRIBUTE_REQUESTS = (0x40086602, 0x40046602, 0x401C5820, 0x40087602)
 """The ``ioctl`` requests that change a file that is open for reading: flags, in two sizes; project; version."""
 
-_FLAGS = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
-"""The index of the argument with the flags."""
+_FLAGS_ARGUMENTS = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
+"""Call -> the index of its argument with the flags."""
 
-_MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-"""The column in the tables of numbers, and the architecture as a filter sees it."""
+_ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
+"""Machine -> (its column in the tables of numbers, the value of struct seccomp_data for its architecture)."""
 
 _SECOND_ABI = 0x40000000
 """x86_64 has its system calls twice: from this number on for programs with 32-bit pointers (x32)."""
@@ -134,11 +135,11 @@ def restrict_calls(*, may_change_attributes: bool) -> bool:
 
     ``may_change_attributes``: allow changes of permissions, owners, times and extended attributes of files.
     """
-    if os.uname().machine not in _MACHINES:
+    if os.uname().machine not in _ARCHITECTURES:
         return False
     import struct
 
-    program = _program(*_MACHINES[os.uname().machine], may_change_attributes=may_change_attributes)
+    program = _program(*_ARCHITECTURES[os.uname().machine], may_change_attributes=may_change_attributes)
     instructions = b"".join(struct.pack("HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(instructions, len(instructions))
     filter_ = _Filter(len(instructions) // 8, system.address(buffer))
@@ -172,7 +173,7 @@ def _blocks(column: int, *, may_change_attributes: bool) -> Iterator[tuple[int, 
     """Yield the numbers of the restricted system calls, each with its block of the program."""
     for name, allowed_values in _ALLOWED.items():
         yield _NUMBERS[name][column], _allow_values(allowed_values)
-    for name, argument in _FLAGS.items():
+    for name, argument in _FLAGS_ARGUMENTS.items():
         yield _NUMBERS[name][column], _deny_fast_open(argument)
     if may_change_attributes:
         return

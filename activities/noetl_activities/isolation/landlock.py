@@ -31,8 +31,8 @@ WRITE = (1 << 16) - 1
 """The rights of all ABIs. Only those that the kernel supports are passed to it."""
 LIST = _READ_DIR
 
-_FILE_RIGHTS_OF_ABI = (0, 13, 14, 15, 15, 16)
-"""The number of file rights by ABI; the last number also applies to later ABIs."""
+_FILE_RIGHT_COUNTS = (0, 13, 14, 15, 15, 16)
+"""ABI -> number of file rights; the last number also applies to later ABIs."""
 
 _BIND, _CONNECT = 1, 2
 _ABSTRACT_SOCKETS, _SIGNALS = 1, 2
@@ -60,10 +60,10 @@ def abi() -> int:
 
 
 def restrict(version: int, paths: Iterable[tuple[str, int]], ports: Iterable[int]) -> None:
-    """Allow only access to ``paths`` and everything below them, each with its rights, and TCP connections to ``ports``
-    (from ABI 4). Denies listening. Needs PR_SET_NO_NEW_PRIVS. Paths that do not exist are skipped.
+    """Restrict this process to the ``(path, rights)`` of ``paths`` and everything below them, and to TCP connections to
+    ``ports`` (from ABI 4); listening is denied. Paths that do not exist are skipped. Needs PR_SET_NO_NEW_PRIVS.
     """
-    every_right = (1 << _FILE_RIGHTS_OF_ABI[min(version, len(_FILE_RIGHTS_OF_ABI) - 1)]) - 1
+    every_right = (1 << _FILE_RIGHT_COUNTS[min(version, len(_FILE_RIGHT_COUNTS) - 1)]) - 1
     network = _BIND | _CONNECT if version >= PORTS_SINCE else 0
     scopes = _ABSTRACT_SOCKETS | _SIGNALS if version >= SIGNALS_SINCE else 0
     rules = _Ruleset(every_right, network, scopes)

@@ -11,17 +11,17 @@ import sys
 GIB = 1 << 30
 
 LIMITS = (
-    # (limit, value, unit), and the reason for the value
+    # (limit, value, unit)  # reason for the value
     ("RLIMIT_CORE", 0, "bytes"),  # a core dump contains the memory of a call, with its input
     ("RLIMIT_FSIZE", 4 * GIB, "bytes"),  # of a file; results must be far smaller anyway
     ("RLIMIT_NOFILE", 4096, "descriptors"),  # the usual limit of servers
 )
-PROCESSES = 512
-"""Maximum processes and threads of a task: numeric libraries start a thread per processor, of which there may be 128.
+MAX_PROCESSES = 512
+"""Maximum number of processes and threads of a task. Numeric libraries start a thread for each of up to 128 processors.
 """
 
-MEMORY = 4 * GIB
-"""Bytes of memory that a process may write to, unless the deployment sets another limit."""
+DEFAULT_MEMORY = 4 * GIB
+"""The default limit on the memory that a process can write to, in bytes."""
 
 ADDRESS_SPACE_FACTOR = 4
 """The limit on the address space, as a multiple of the memory; it includes shared memory and reserved addresses."""
@@ -31,7 +31,7 @@ _UNSUPPORTED = () if sys.platform == "linux" else (ValueError, AttributeError)
 
 
 def limit_resources(memory: int, processes: int | None) -> None:
-    """Limit this process and its children. ``memory``: bytes of each. ``processes``: in total, None for no limit."""
+    """Limit this process and its children, each to ``memory`` bytes, and their number to ``processes``, if not None."""
     rows = [*LIMITS, ("RLIMIT_DATA", memory, "bytes"), ("RLIMIT_AS", ADDRESS_SPACE_FACTOR * memory, "bytes")]
     if processes is not None:
         rows.append(("RLIMIT_NPROC", processes, "processes"))

@@ -47,8 +47,9 @@ def enter_mount_namespace() -> bool:
 
 
 def make_read_only(writable: Sequence[str], hidden_paths: Sequence[str]) -> bool:
-    """Make all files read-only except those below ``writable``; ``hidden_paths`` there are read-only too. All paths are
-    real paths. False if that is not possible: then nothing has changed.
+    """Make all files read-only except those below ``writable``, and below it also ``hidden_paths``. All are real paths.
+
+    Returns False if that is not possible; then nothing has changed.
     """
     if "/" in writable:
         return False
@@ -78,7 +79,7 @@ def mount_shared_memory(memory: int) -> bool:
 
 
 def _boundaries(writable: Sequence[str], hidden_paths: Sequence[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the paths where the mode changes, with whether they are read-only; outer paths first."""
+    """Yield (path, whether it is read-only) for each path whose mode differs from that of its parent; parents first."""
     boundaries: list[tuple[str, bool]] = [("/", True)]
     for path, read_only in sorted([*((path, False) for path in writable), *((path, True) for path in hidden_paths)]):
         outer_modes = [mode for outer, mode in boundaries if path == outer or path.startswith(outer.rstrip("/") + "/")]

@@ -1,4 +1,4 @@
-"""Checks which sandbox features work on this machine, with a sandboxed process that runs nothing."""
+"""Reports which features of the sandbox work on this machine, from a sandboxed process that runs nothing."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from noetl_activities.tool import OutputStream
 __all__ = ["OutputHandler", "ProcessExit", "run_task"]
 
 _INHERITED_VARIABLES = ("PATH", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV")
-"""Variables that a task inherits from the worker. HOME and TMPDIR are its own folder."""
+"""The variables that a task inherits from the worker. HOME and TMPDIR are set to the folder of the task."""
 
 _PACKAGE_ROOT = Path(__file__).parents[2]
 _BOOTSTRAP = "import sys; sys.path.insert(0, {root!r}); from {module} import main; del sys.path[0]; main()"
@@ -41,7 +41,10 @@ OutputHandler: TypeAlias = Callable[[OutputStream, str], None]
 
 
 class ProcessExit(NamedTuple):
-    """How a call ended: the start of its stdout and stderr, its response, and its exit status (-9 for signal 9)."""
+    """How the process of a call ended.
+
+    ``output_start`` is the beginning of its stdout and stderr. ``status`` is its exit status, -9 for signal 9.
+    """
 
     output_start: str
     response: bytes
@@ -97,7 +100,7 @@ def _protect_worker() -> None:
 
 @contextlib.contextmanager
 def _open_pipe() -> Generator[tuple[FileIO, FileIO]]:
-    """Open a pipe, as (reader, writer). With asyncio's own pipes, ``wait`` would block until all writers are closed."""
+    """Yield (reader, writer) of a pipe. With pipes of asyncio, ``wait`` would block until all writers are closed."""
     read_end, write_end = os.pipe()
     with FileIO(read_end) as reader, FileIO(write_end, "w") as writer:
         yield reader, writer

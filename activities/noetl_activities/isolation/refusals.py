@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import re
 
-from noetl_activities.isolation.limits import PROCESSES
-from noetl_activities.isolation.settings import DIRECTORIES_VARIABLE, MEMORY_VARIABLE, PORTS_VARIABLE
+from noetl_activities.isolation.limits import MAX_PROCESSES
+from noetl_activities.isolation.settings import TASK_DIRECTORIES_VARIABLE, TASK_MEMORY_VARIABLE, TASK_PORTS_VARIABLE
 
 __all__ = ["refusal_hint"]
 
 _HINTS = (
     (
         re.compile(r"\[Errno 13\] Permission denied: '"),
-        f"a task uses files in its own folder and in the directories of {DIRECTORIES_VARIABLE} of the worker",
+        f"a task uses files in its own folder and in the directories of {TASK_DIRECTORIES_VARIABLE} of the worker",
     ),
     (
         re.compile(r"\[Errno 13\] Permission denied|connect: Permission denied"),
-        f"a task connects only to the TCP ports of {PORTS_VARIABLE} of the worker",
+        f"a task connects only to the TCP ports of {TASK_PORTS_VARIABLE} of the worker",
     ),
     (
         re.compile(r"^[\w.]*MemoryError\b|Cannot allocate memory|memory exhausted"),
-        f"the memory of a task is limited by {MEMORY_VARIABLE} of the worker, in GiB",
+        f"the memory of a task is limited by {TASK_MEMORY_VARIABLE} of the worker, in GiB",
     ),
     (
         re.compile(
             r"^BlockingIOError: \[Errno 11\]|can't start new thread|[Ff]ork: .*temporarily unavailable|Cannot fork"
         ),
-        f"a task may have at most {PROCESSES} processes and threads, if that is why",
+        f"a task may have at most {MAX_PROCESSES} processes and threads, if that is why",
     ),
 )
 """Patterns of messages of Python and of commands; the first that matches decides."""

@@ -35,11 +35,11 @@ _CALL_ENDED = 0
 def start_task() -> tuple[bytes, Restrictions]:
     """Fork a task, and supervise it. Returns only in the task, inside the sandbox: (call, restrictions).
 
-    The worker sends to descriptor 0 a line of JSON, ``{size, folders, ...}`` as in settings.py, and then the call,
-    which has ``size`` bytes.
+    The worker sends to descriptor 0 a line of JSON, ``{size, ...}`` with the fields of settings.Settings, and then the
+    call, which has ``size`` bytes.
     """
     settings, call = _read_call()
-    folder = os.path.join(settings["folders"], f"noetl-task-{os.urandom(8).hex()}")
+    folder = os.path.join(settings["temporary_folder"], f"noetl-task-{os.urandom(8).hex()}")
     # Only the worker ends a task, but a service manager also sends these signals to the supervisor.
     for signal_number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_IGN)

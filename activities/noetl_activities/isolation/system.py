@@ -19,12 +19,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def prctl(option: int, first: int = 0, second: int = 0) -> None:
-    """Set or read the process option ``option``; structures are passed by address."""
+    """Set an option of this process. Structures are passed by address."""
     _check(_libc.prctl(option, ctypes.c_ulong(first), ctypes.c_ulong(second), ctypes.c_ulong(0), ctypes.c_ulong(0)))
 
 
 def system_call(number: int, *values: int) -> int:
-    """Make a system call by its number; structures are passed by address."""
+    """Make the system call ``number`` and return its result. Structures are passed by address."""
     return _check(_libc.syscall(ctypes.c_long(number), *(ctypes.c_ulong(value) for value in values)))
 
 
@@ -40,7 +40,7 @@ def mount(source: str | None, target: str, kind: str | None, flags: int, options
 
 
 def capabilities() -> int:
-    """Return the capabilities of this process, as bits."""
+    """Return the effective capabilities of this process, as bits."""
     data = (ctypes.c_uint32 * 6)()
     _check(_libc.capget(_capability_header(), data))
     return data[0] | data[3] << 32  # the effective capabilities: the low and the high 32 bits

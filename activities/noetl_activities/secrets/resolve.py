@@ -66,7 +66,7 @@ def select_part(value: Any, reference: SecretReference) -> Any:
 
 
 def leaf_values(secret: Any) -> list[Any]:
-    """Return all values of a secret, except its type."""
+    """Return all values inside a secret, except its type."""
     values: list[Any] = []
     pending = [secret]
     while pending:

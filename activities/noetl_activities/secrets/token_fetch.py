@@ -34,7 +34,8 @@ class _RequestContext:
         raise ConfigError(f"a token endpoint cannot be called with auth {auth!r}")
 
     async def secret(self, name: str, entry_kind: str, config: dict[str, Json]) -> str:
-        raise ConfigError(f"a token endpoint needs no secret {name!r} {entry_kind!r} {len(config)}")
+        del entry_kind, config
+        raise ConfigError(f"a token endpoint cannot be called with the secret {name!r}")
 
     def truncate(self, text: str, limit: int) -> str:
         return text[:limit]

@@ -55,8 +55,8 @@ def _map_columns(rows: list[Row], mapping: Json) -> list[Row]:
 def _column_value(row: Row, path: list[str] | None, value: Json) -> Json:
     if path is None:
         return value
-    found_value = _value_at(row, path)
-    return None if found_value is _ABSENT else found_value
+    field_value = _value_at(row, path)
+    return None if field_value is _ABSENT else field_value
 
 
 _ABSENT = object()

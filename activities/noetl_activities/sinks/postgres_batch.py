@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from noetl_activities.postgres_connect import Connection, open_connection_with
+from noetl_activities.postgres_connect import Connection, open_connection_by_arguments
 from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
 from noetl_activities.postgres_transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
@@ -81,7 +81,7 @@ def batch_key(request: SinkRequest) -> str | None:
 async def find_batch(login: Login, batch: Sequence[BatchedRequest[LedgerKey, LedgerLookup]]) -> None:
     """Look up the outcomes of all calls. A call that gets no response looks up its own outcome."""
     try:
-        async with open_connection_with(login) as connection:
+        async with open_connection_by_arguments(login) as connection:
             outcomes = await ledger.find_outcomes(connection, [batched_request.request for batched_request in batch])
     except SQL_ERRORS:
         return
@@ -94,7 +94,7 @@ async def store_batch(login: Login, batch: Sequence[BatchedRequest[SinkRequest, 
     if len(batch) < 2:
         return
     try:
-        async with open_connection_with(login) as connection:
+        async with open_connection_by_arguments(login) as connection:
             if await ledger.create_if_missing(connection):
                 await _store(connection, batch)
                 if any(is_time_to_prune() for _ in batch):
