@@ -21,7 +21,7 @@ __all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "join_input", "s
 
 class LoopBody(SharedPart, frozen=True, omit_defaults=True):
     """The second argument: what is the same for every chunk and every run of a loop. One that calls playbooks has the
-    ``calls`` of its playbook, and its digest as their ``caller``. ``steps`` and ``failure`` as in ChunkInput."""
+    ``calls`` of its playbook, and its digest as their ``caller``. ``steps`` and ``branch_failure`` as in ChunkInput."""
 
     source: SourceRef
     step: Step
@@ -29,7 +29,7 @@ class LoopBody(SharedPart, frozen=True, omit_defaults=True):
     calls: PinnedCalls = NO_CALLS
     caller: str = ""
     steps: dict[str, Step] = msgspec.field(default_factory=dict[str, Step])
-    failure: BranchFailure = "best_effort"
+    branch_failure: BranchFailure = "best_effort"
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -62,7 +62,11 @@ def split_input(chunk_input: ChunkInput) -> tuple[ChunkItems, LoopBody]:
     fields: dict[str, Any] = {name: getattr(chunk_input, name) for name in ChunkItems.__struct_fields__}
     fields |= {"items": [], "scope": {}}
     return ChunkItems(**fields), LoopBody(
-        chunk_input.source, chunk_input.step, chunk_input.names, steps=chunk_input.steps, failure=chunk_input.failure
+        chunk_input.source,
+        chunk_input.step,
+        chunk_input.names,
+        steps=chunk_input.steps,
+        branch_failure=chunk_input.branch_failure,
     )
 
 
@@ -77,7 +81,7 @@ def items_and_scope(chunk: ChunkItems, items: list[Json], scope: dict[str, Json]
 
 def join_input(chunk: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
     """Return the input of a chunk, assembled from all four arguments."""
-    body_fields = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "failure")}
+    body_fields = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "branch_failure")}
     chunk_input = ChunkInput(**msgspec.structs.asdict(chunk), **body_fields)
     return with_items(chunk_input, items, scope)
 

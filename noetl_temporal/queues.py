@@ -29,7 +29,7 @@ def resolved_queues(graphs: Iterable[Graph], overrides: Mapping[str, str]) -> di
     """Return the real queue of each symbolic one in the graphs that does not mean the tool's own; ``overrides`` take
     precedence.
     """
-    calls = (task for graph in graphs for step in graph.steps.values() for task in step.calls)
+    calls = (task for graph in graphs for step in graph.steps.values() for task in step.all_tasks)
     symbolic = {task.queue for task in calls if task.kind not in IN_WORKFLOW}
     return {**{kind: WORKFLOW_QUEUE for kind in sorted(symbolic) if not _has_own_queue(kind)}, **overrides}
 

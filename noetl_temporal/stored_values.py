@@ -56,8 +56,8 @@ ATTEMPT_TIMEOUT = timedelta(minutes=5)
 BATCH_BYTES = 1_000_000
 """Bytes of the values that one local activity stores, as JSON."""
 
-BESIDE_BYTES = 4_000
-"""The most bytes that a result may have beside its large list: they are in history and in the machine's state."""
+CONTAINER_BYTES = 4_000
+"""The maximum bytes of a result without its large list: they are in history and in the machine's state."""
 
 PAGE_PARTS = 64
 """Parts of a list that are read at once."""
@@ -136,7 +136,7 @@ def _elements_text(part: Part, texts: Mapping[str, bytes], lists: _Lists) -> byt
         return texts[part.key]
     if part.key:
         return msgspec.json.encode(lists.of(part.key)[part.start : part.start + part.count])[1:-1]
-    return msgspec.json.encode(part.given or [None] * part.count)[1:-1]
+    return msgspec.json.encode(part.inline_items or [None] * part.count)[1:-1]
 
 
 async def store_large_result(report: ToolReport, values: ValueStore, *, is_paged: bool) -> ToolReport:
@@ -159,9 +159,9 @@ async def _store_pages(result: Json, size: int, values: ValueStore) -> StoredRef
     """Store the only large list of a result page by page; None if it has none or several, or much data beside it."""
     match list(large_lists(result)):
         case [(place, items)]:
-            beside: dict[str, Json] = with_values_at(result, {place: None}) if place else {}
-            if len(msgspec.json.encode(beside)) <= BESIDE_BYTES:
-                return replace(await store_list(items, values), bytes=size, under=place, beside=beside)
+            container: dict[str, Json] = with_values_at(result, {place: None}) if place else {}
+            if len(msgspec.json.encode(container)) <= CONTAINER_BYTES:
+                return replace(await store_list(items, values), bytes=size, pointer=place, container=container)
         case _:
             pass
     return None

@@ -30,11 +30,11 @@ Moment: TypeAlias = Literal["enter", "call", "loop"]
 class Condition(NamedTuple):
     """The parts of a condition.
 
-    ``on`` is the required outcome, ``cause`` the required status or kind of error (``429/5xx``), ``remainder`` all
-    other parts. ``cause`` and ``remainder`` may be empty.
+    ``on_status`` is the required outcome, ``cause`` the required status or kind of error (``429/5xx``), ``remainder``
+    all other parts. ``cause`` and ``remainder`` may be empty.
     """
 
-    on: OnStatus = "any"
+    on_status: OnStatus = "any"
     cause: str = ""
     remainder: str = ""
 
@@ -66,12 +66,12 @@ _LOWER_PRECEDENCE = {"and": ("or", "if"), "or": ("if",)}
 
 
 @lru_cache(maxsize=4096)
-def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment = "call") -> Condition:
-    """Parse a condition that is evaluated at a moment of a step, and only after the outcome ``on``."""
+def read_condition(when: Template | None, on_status: OnStatus = "any", moment: Moment = "call") -> Condition:
+    """Parse a condition that is evaluated at a moment of a step, and only after the outcome ``on_status``."""
     if when is None:
-        return Condition(on)
+        return Condition(on_status)
     expression = strip_braces(when.source)
-    possible_outcomes = {on} if on != "any" else {"ok", "error"}
+    possible_outcomes = {on_status} if on_status != "any" else {"ok", "error"}
     cause, other_parts = "", list[str]()
     for part in _split(expression, "and"):
         outcomes = _outcomes_of(part, moment)
@@ -82,7 +82,7 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
         else:
             other_parts.append(part)
     if not possible_outcomes:
-        return Condition(on, remainder=expression)
+        return Condition(on_status, remainder=expression)
     outcome: OnStatus = "any" if len(possible_outcomes) > 1 else "error" if "error" in possible_outcomes else "ok"
     implied_part = _HAS_RESPONSE if outcome == "ok" else _BELOW_600 if cause == "5xx" else _NEVER
     remaining_parts = [part for part in other_parts if not implied_part.fullmatch(_normalize(part))]
@@ -91,7 +91,7 @@ def read_condition(when: Template | None, on: OnStatus = "any", moment: Moment =
 
 def arc_condition(arc: Arc, moment: Moment = "call") -> Condition:
     """Return the condition of a route from a step."""
-    return read_condition(arc.when, arc.on, moment)
+    return read_condition(arc.when, arc.on_status, moment)
 
 
 def strip_braces(text: str) -> str:

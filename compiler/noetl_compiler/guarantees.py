@@ -120,7 +120,7 @@ def _non_idempotent_guarantee(task: Task) -> Guarantee | None:
 
 def _retries_errors(task: Task) -> bool:
     rules = task.policy.rules if task.policy else ()
-    return any(rule.do == "retry" and read_condition(rule.when, rule.on).on != "ok" for rule in rules)
+    return any(rule.do == "retry" and read_condition(rule.when, rule.on_status).on_status != "ok" for rule in rules)
 
 
 def _repetition_limit(task: Task) -> str:

@@ -24,7 +24,7 @@ def steps_on_item_routes(playbook: Playbook, regions: Regions, final: str) -> di
     steps_by_loop: dict[str, frozenset[str]] = {}
     count = 0
     for step in playbook.steps:
-        targets = [arc.to.text for arc in item_arcs_of(step)]
+        targets = [arc.target.text for arc in item_arcs_of(step)]
         if targets and count <= MAX_REPEATED_STEPS:
             steps_by_loop[step.name.text] = _reachable_steps(steps, targets, regions, final)
             count += len(steps_by_loop[step.name.text])
@@ -46,5 +46,5 @@ def _reachable_steps(steps: Mapping[str, Step], starts: Iterable[str], regions: 
             continue
         reachable_steps.add(name)
         end = regions.ends.get(name)
-        pending += [arc.to.text for arc in arcs_of(steps[name])] if end is None else [end.name.text]
+        pending += [arc.target.text for arc in arcs_of(steps[name])] if end is None else [end.name.text]
     return frozenset(reachable_steps)

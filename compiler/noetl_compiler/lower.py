@@ -47,7 +47,7 @@ def lower(playbook: syntax.Playbook, file: str) -> Graph:
             steps=steps,
             workload=playbook.workload,
             keychain=playbook.keychain,
-            failure=playbook.branch_failure or "best_effort",
+            branch_failure=playbook.branch_failure or "best_effort",
             timeout=playbook.timeout,
             names=PROFILES[playbook.dialect],
             priority=playbook.priority or UNSET,
@@ -124,7 +124,7 @@ class _Lowering:
             hold=_lower_hold(step.on_failure or self._playbook.on_failure),
             status=UNSET if step.status is None else step.status,
             enter=step.enter,
-            failure=step.branch_failure,
+            branch_failure=step.branch_failure,
         )
 
     def _lower_ending_of(self, loop: str, end: syntax.Step) -> Ending:
@@ -144,14 +144,16 @@ class _Lowering:
             loop = replace(loop, body=replace(loop.body, frame=None))
         lowered_loop, end = _lower_loop(loop), self._regions.ends.get(step.name.text)
         if end is None:
-            return replace(lowered_loop, enter=self._route_lowering(step).item_route(step))
+            return replace(lowered_loop, entry_route=self._route_lowering(step).item_route(step))
         names = [
             name
             for inner in self._region_steps[step.name.text]
             for name in (inner.name.text, *self._injected_names(inner))
         ]
         region = (*names, *routers_of(step), arrival_name(end))
-        return replace(lowered_loop, region=region, enter=self._route_lowering(step).route(step), end=arrival_name(end))
+        return replace(
+            lowered_loop, region=region, entry_route=self._route_lowering(step).route(step), end=arrival_name(end)
+        )
 
     def _injected_names(self, step: syntax.Step) -> Iterator[str]:
         """Yield the names of the steps that are injected for a step of a region, at the level of that step."""

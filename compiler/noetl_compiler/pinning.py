@@ -61,7 +61,7 @@ def pin_graphs(graphs: Iterable[tuple[str, Graph]]) -> PinnedCalls:
         source = graph.source
         names.setdefault(source.path, graph.digest)
         names[call_name(source.path, source.version)] = names[name] = graph.digest
-    return PinnedCalls(playbooks, names=names)
+    return PinnedCalls(playbooks, digests_by_name=names)
 
 
 class _Pinner:

@@ -144,7 +144,7 @@ class _RegionFinder:
         """Return the successors of a step that are on this level. Routes that cross a border are recorded instead."""
         successors: list[str] = []
         for arc in arcs_of(self._steps[step]):
-            target = arc.to.text
+            target = arc.target.text
             if level is not None and self._loops_by_end.get(target) == level:
                 continue
             if level is not None and (target == self._final or target in self._assigned_steps):
@@ -175,7 +175,7 @@ class _RegionFinder:
 
     def _reaches_end(self, loop: str) -> bool:
         end = self._regions.ends[loop].name.text
-        return bool(self._region_steps[loop]) or any(arc.to.text == end for arc in arcs_of(self._steps[loop]))
+        return bool(self._region_steps[loop]) or any(arc.target.text == end for arc in arcs_of(self._steps[loop]))
 
     def _reachable_steps_by_loop(self) -> dict[str, set[str]]:
         reachable_steps: dict[str, set[str]] = {}
@@ -191,12 +191,12 @@ class _RegionFinder:
         """Return the steps reachable from a loop by paths that pass neither the loop again nor its end."""
         border = (loop, self._regions.ends[loop].name.text)
         reachable_steps: set[str] = set()
-        pending = [arc.to.text for arc in arcs_of(self._steps[loop])]
+        pending = [arc.target.text for arc in arcs_of(self._steps[loop])]
         while pending:
             name = pending.pop()
             if name not in reachable_steps and name in self._steps and name not in border:
                 reachable_steps.add(name)
-                pending += [arc.to.text for arc in arcs_of(self._steps[name])]
+                pending += [arc.target.text for arc in arcs_of(self._steps[name])]
         return reachable_steps
 
     def _steps_before_end(self, loop: str) -> set[str]:
@@ -207,7 +207,7 @@ class _RegionFinder:
         predecessors: dict[str, list[str]] = {}
         for name in reachable_steps:
             for arc in arcs_of(self._steps[name]):
-                predecessors.setdefault(arc.to.text, []).append(name)
+                predecessors.setdefault(arc.target.text, []).append(name)
         region_steps: set[str] = set()
         pending = list(predecessors.get(end, ()))
         while pending:

@@ -78,7 +78,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The rules of one task. ``unmatched`` is the action after an error that no rule matches. ``clause`` is the
+    """The rules of one task. ``unmatched`` is the action after an error that no rule matches. ``retry_clause`` is the
     ``retry`` from which the rules were read, as written.
     """
 
@@ -86,7 +86,7 @@ class Policy(msgspec.Struct, frozen=True):
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched | None = None
     circuit: Circuit | None = None
-    clause: Json = None
+    retry_clause: Json = None
 
 
 class ForeignText(msgspec.Struct, frozen=True):
@@ -172,12 +172,12 @@ class Arc(msgspec.Struct, frozen=True):
     ``when`` reads (templating/default_on_status.py).
     """
 
-    to: Name
+    target: Name
     span: Span
     when: Template | None = None
     set: tuple[Assign, ...] = ()
     args: Value = EMPTY_MAPPING
-    on: OnStatus | None = None
+    on_status: OnStatus | None = None
 
     @property
     def is_conditional(self) -> bool:

@@ -116,5 +116,5 @@ def values_passed_to_steps(playbook: Playbook) -> dict[str, list[Value]]:
     values: dict[str, list[Value]] = {}
     for step in playbook.steps:
         for arc in all_arcs_of(step):
-            values.setdefault(arc.to.text, []).append(arc.args)
+            values.setdefault(arc.target.text, []).append(arc.args)
     return values

@@ -115,7 +115,7 @@ def _whole_share(_: Any) -> int:
 
 
 def _loses_the_rest(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
-    take_report(progress, chunk, replace(report, rest=0), continues=continues)
+    take_report(progress, chunk, replace(report, unstarted=0), continues=continues)
 
 
 def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:

@@ -45,7 +45,7 @@ def _ends_its_task(run_trace: RunTrace, call: Any) -> bool:
 def _task_of(run_trace: RunTrace, call: ToolCall) -> Task:
     step = run_trace.graph.steps[call.step]
     cursor = step.loop.cursor if step.loop is not None else None
-    tasks = cursor.calls if cursor is not None and is_statement(call) else step.tasks
+    tasks = cursor.tasks if cursor is not None and is_statement(call) else step.tasks
     return next(task for task in tasks if task.label == call.task)
 
 

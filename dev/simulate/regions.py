@@ -73,6 +73,6 @@ def depth_of(graph: Graph, step: str) -> int:
 def loop_ended_by(graph: Graph, end: str) -> str | None:
     """Return the loop over steps that ends at this step."""
     for step in graph.steps.values():
-        if step.loop is not None and step.loop.region and step.route.arcs[0].to == end:
+        if step.loop is not None and step.loop.region and step.route.arcs[0].target == end:
             return step.name
     return None

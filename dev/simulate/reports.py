@@ -171,11 +171,11 @@ def _check_raising_routes(run_trace: RunTrace, finish: Finish) -> None:
 def _has_evaluated_error(route: Route, is_failed: bool, chosen: list[str]) -> bool:
     """Whether an evaluated arc has a condition that raises: the first match ends an exclusive route."""
     for arc in route.arcs:
-        if arc.on not in ("any", "error" if is_failed else "ok"):
+        if arc.on_status not in ("any", "error" if is_failed else "ok"):
             continue
         if arc.when is not None and arc.when.source in (RAISING, *([RAISING_AFTER_FAILURE] if is_failed else [])):
             return True
-        if route.mode == "exclusive" and arc.to in chosen:
+        if route.mode == "exclusive" and arc.target in chosen:
             return False
     return False
 
@@ -205,7 +205,9 @@ def _check_counts(trace: MachineTrace, store: SimulatedValues) -> None:
     """Check that total = success + failed + skipped, and that a success is an item that succeeded."""
     report, stats, results = trace.report, trace.report.stats, _results_of(trace, store)
     items = (
-        len(trace.chunk_input.items) - report.rest if trace.chunk_input.claims is None else _count_of_iterations(trace)
+        len(trace.chunk_input.items) - report.unstarted
+        if trace.chunk_input.claims is None
+        else _count_of_iterations(trace)
     )
     if stats["total"] != items or len(results) != items:
         raise Finding("counts of a loop are wrong", f"{stats} and {len(results)} results of {items} items")

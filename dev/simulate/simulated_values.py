@@ -85,7 +85,7 @@ class SimulatedValues:
         values: list[Any] = []
         for part in stored.parts:
             if not part.key:
-                values += part.given or [None] * part.count
+                values += part.inline_items or [None] * part.count
             elif part.count:
                 values += self.value(part.key)[part.start : part.start + part.count]
             else:

@@ -63,7 +63,7 @@ def _fails_fast(run_trace: RunTrace, trace: MachineTrace, command: Emit) -> bool
     event = command.event
     if event.type != "step.failed" or event.node == run_trace.graph.final:
         return False
-    mode = run_trace.graph.steps[event.node].failure or run_trace.graph.failure
+    mode = run_trace.graph.steps[event.node].branch_failure or run_trace.graph.branch_failure
     return mode == "fail_fast" and not is_handled(trace, event.meta.get("step_run_id"))
 
 

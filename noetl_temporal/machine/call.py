@@ -50,7 +50,7 @@ class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     index: int
     do: str
-    on: str = "any"
+    on_status: str = "any"
     when: str | None = None
     attempts: Value | None = None
     backoff: str = "none"
@@ -212,28 +212,28 @@ class RuleWarning(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
     """A slice of a stored list: ``count`` items from index ``start`` of the list under ``key``; with ``count`` 0 the
-    whole value under ``key``, as one item. Without a ``key`` the items are inline in ``given``, or are ``count`` nulls.
+    whole value under ``key``, as one item. Without a ``key`` the items are in ``inline_items``, or are ``count`` nulls.
     """
 
     key: str = ""
     start: int = 0
     count: int = 0
-    given: list[Json] = []
+    inline_items: list[Json] = []
 
 
 class StoredRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reference to a value in the payload store; ``bytes`` is its size as JSON.
 
     The value is the list of all items of its ``parts``, or the single item of its only part if it ``is_one``. With
-    ``under``, a JSON pointer, the result is the object ``beside``, which can be read without a load, with the value at
-    that place, where ``beside`` has null.
+    ``pointer``, a JSON pointer, the result is the mapping ``container``, which can be read without a load, with the
+    value at the pointer, where ``container`` has null.
     """
 
     parts: tuple[Part, ...]
     bytes: int = 0
     is_one: bool = False
-    under: str = ""
-    beside: dict[str, Json] = {}
+    pointer: str = ""
+    container: dict[str, Json] = {}
 
 
 class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -125,14 +125,15 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
     """The input of a chunk's machine, including what is the same for all chunks of a loop. ``steps`` are those of its
-    region and of nested regions; ``failure`` says what a failed step means for its siblings.
+    region and of nested regions; ``branch_failure`` says what a failed step means for its
+    siblings.
     """
 
     source: SourceRef
     step: Step
     names: NamesProfile = NamesProfile()
     steps: dict[str, Step] = {}
-    failure: BranchFailure = "best_effort"
+    branch_failure: BranchFailure = "best_effort"
 
 
 class RunChunk(msgspec.Struct, frozen=True, tag=True):

@@ -50,12 +50,12 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     ``results`` has one entry per item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
     are those of items; ``failure`` is the failure of the loop itself, as an outcome. ``assigns`` are (index, target,
     value) for the playbook's ctx in index order, ``ctx`` is their effect for later iterations of a sequential loop.
-    ``attempts`` counts all tool calls, of which ``retries`` repeat one. ``rest`` is the number of items at the end that
-    were not begun; neither results nor stats include them. ``clock`` is the last millisecond in which the chunk had
-    event ids, 0 if its workflow ended without a report. ``unfinished`` are the items without success, as ranges of
-    (first index, size), if some succeeded. ``warnings`` has one for each span. Large results are ``stored``, and
-    then not in ``results``. ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits``
-    are their states at the end. ``route_records`` are the last ones of the steps on the routes of items, each with the
+    ``attempts`` counts all tool calls, of which ``retries`` repeat one. ``unstarted`` is the number of items at the end
+    that were not begun; neither results nor stats include them. ``clock`` is the last millisecond in which the chunk
+    had event ids, 0 if its workflow ended without a report. ``unfinished`` are the items without success, as ranges of
+    (first index, size), if some succeeded. ``warnings`` has one for each span. Large results are ``stored``, and then
+    not in ``results``. ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits`` are
+    their states at the end. ``route_records`` are the last ones of the steps on the routes of items, each with the
     index of the iteration.
     """
 
@@ -68,7 +68,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     ctx: dict[str, Json] = {}
     attempts: int = 0
     retries: int = 0
-    rest: int = 0
+    unstarted: int = 0
     clock: int = 0
     warnings: tuple[ConditionWarning, ...] = ()
     stored: StoredRef | None = None

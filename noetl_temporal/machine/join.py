@@ -33,8 +33,8 @@ class Joins:
         self._arcs: dict[str, int] = {}
         for step in graph.steps.values():
             for arc in step.route.arcs:
-                self._sources.setdefault(arc.to, set()).add(step.name)
-                self._arcs[arc.to] = self._arcs.get(arc.to, 0) + 1
+                self._sources.setdefault(arc.target, set()).add(step.name)
+                self._arcs[arc.target] = self._arcs.get(arc.target, 0) + 1
         self._ancestors: dict[str, frozenset[str]] = {}
 
     def waits(self, step: str) -> bool:

@@ -85,17 +85,17 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
         state.kept = {**state.kept, root: others}
     values = json_merge.with_value(values, path, value)
     setattr(state, root, values)
-    state.keeping = ["" if entry == top_level else entry for entry in state.keeping]
+    state.being_stored = ["" if entry == top_level else entry for entry in state.being_stored]
     if top_level not in state.unmeasured and _may_be_large(values[name]):
         state.unmeasured.append(top_level)
 
 
 def begin_storing(state: PlaybookState) -> list[Json]:
-    """Return the values to be stored now; the state lists them in ``keeping`` until ``finish_storing``."""
-    candidates = dict.fromkeys([*(path for path in state.keeping if path), *state.unmeasured])
+    """Return the values to be stored now; the state lists them in ``being_stored`` until ``finish_storing``."""
+    candidates = dict.fromkeys([*(path for path in state.being_stored if path), *state.unmeasured])
     large = [(path, value) for path, value in _at(state, candidates) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
     state.unmeasured = []
-    state.keeping = [path for path, _ in large]
+    state.being_stored = [path for path, _ in large]
     return [value for _, value in large]
 
 
@@ -103,10 +103,10 @@ def finish_storing(state: PlaybookState, references: Sequence[PayloadRef] | None
     """Replace the values that have been stored by references, except those written since. ``references`` is None if
     they could not be stored: they stay as they are.
     """
-    keeping, state.keeping = state.keeping, []
+    paths, state.being_stored = state.being_stored, []
     if references is None:
         return
-    for path, payload in zip(keeping, references, strict=True):
+    for path, payload in zip(paths, references, strict=True):
         root, _, name = path.partition(".")
         if path:
             setattr(state, root, {**_values(state, root), name: None})

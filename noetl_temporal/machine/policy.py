@@ -63,7 +63,7 @@ def decide(
     unknown: list[str] = []
     warnings: list[RuleWarning] = []
     for rule in rules:
-        if rule.on not in ("any", status):
+        if rule.on_status not in ("any", status):
             continue
         verdict = _verdict(rule, scope)
         unknown.extend(verdict.indeterminate)
@@ -99,7 +99,7 @@ def allows(guard: Guard | None, status: str, scope: Mapping[str, Any]) -> bool:
     """Whether a guard holds after this outcome."""
     if guard is None:
         return True
-    if guard.on not in ("any", status):
+    if guard.on_status not in ("any", status):
         return False
     if any(templates.predicate(condition.source, scope, condition.span).matched for condition in guard.unless):
         return False

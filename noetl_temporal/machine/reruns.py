@@ -66,7 +66,7 @@ def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
     begun_steps = [run.step for run in state.runs.values()]
     counts = {name: count - begun_steps.count(name) for name, count in state.counts.items()}
     origins = (state.final_predecessors if step == graph.final else None) or [""]
-    unmeasured = dict.fromkeys([*(name for name in state.keeping if name), *state.unmeasured])
+    unmeasured = dict.fromkeys([*(name for name in state.being_stored if name), *state.unmeasured])
     earlier_state = PlaybookState(
         workload=state.workload,
         ctx=state.ctx,

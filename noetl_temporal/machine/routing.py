@@ -37,13 +37,13 @@ def fixed_selection(route: Route, boundary: Boundary) -> Selection | None:
     """Return the selection if it is the same for all runs of the step: no arc has a condition or sets anything. Else
     None.
     """
-    arcs = [arc for arc in route.arcs if arc.on == "any" or arc.on == boundary]
+    arcs = [arc for arc in route.arcs if arc.on_status == "any" or arc.on_status == boundary]
     for arc in arcs:
         if arc.when is not None or arc.set:
             return None
     if route.mode == "exclusive":
         del arcs[1:]
-    targets = tuple([arc.to for arc in arcs])
+    targets = tuple([arc.target for arc in arcs])
     return Selection(tuple(arcs), tuple([{"to": target, "matched": True} for target in targets]), (), targets)
 
 
@@ -55,7 +55,7 @@ def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Select
     decisions: list[dict[str, Json]] = []
     warnings: list[ConditionWarning] = []
     for arc in route.arcs:
-        if arc.on not in ("any", boundary):
+        if arc.on_status not in ("any", boundary):
             continue
         result = _evaluate(arc.when, scope, warnings)
         decisions.append(_decision_record(arc, result))
@@ -63,7 +63,7 @@ def select(route: Route, boundary: Boundary, scope: Mapping[str, Any]) -> Select
             arcs.append(arc)
             if route.mode == "exclusive":
                 break
-    targets = tuple(arc.to for arc in arcs)
+    targets = tuple(arc.target for arc in arcs)
     return Selection(tuple(arcs), tuple(decisions), tuple(warnings), targets)
 
 
@@ -80,7 +80,7 @@ def _evaluate(
 
 
 def _decision_record(arc: Arc, result: templates.PredicateResult) -> dict[str, Json]:
-    record: dict[str, Json] = {"to": arc.to, "matched": result.matched}
+    record: dict[str, Json] = {"to": arc.target, "matched": result.matched}
     if arc.when:
         record["when"] = arc.when.source
     if result.indeterminate:

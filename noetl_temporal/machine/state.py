@@ -367,9 +367,9 @@ class PlaybookState(MachineState, omit_defaults=True):
     counts the steps that started since a call ended. ``warned`` are the spans, as line:col, that the log has a warning
     about. The result is that of ``return_step``, if it is set and has run; ``given_status`` is the status that the
     final step gave. Large values of ``workload``, ``payload``, ``ctx`` and ``vars`` are ``kept`` in the payload store,
-    by root and name. ``keeping`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of
-    unknown size (large_values.py). ``signals`` are kept by name until a step waits for them; ``handed`` are answers
-    that were sent to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to
+    by root and name. ``being_stored`` names those that are being stored, as ``ctx.rows``, and ``unmeasured`` those of
+    unknown size (large_values.py). ``signals`` are kept by name until a step waits for them; ``sent_answers`` are those
+    sent to a chunk, by the id of the wait. ``requests`` are the ids of the latest requests; all up to
     ``oldest_request`` count as repeated. ``used_signals`` are those of signals that ended a wait of a chunk before a
     reset, and that come again.
     """
@@ -396,10 +396,10 @@ class PlaybookState(MachineState, omit_defaults=True):
     return_step: str = ""
     given_status: RunResult | None = None
     kept: dict[str, dict[str, StoredRef]] = {}
-    keeping: list[str] = []
+    being_stored: list[str] = []
     unmeasured: list[str] = []
     signals: dict[str, list[Signal]] = {}
-    handed: dict[str, Answer] = {}
+    sent_answers: dict[str, Answer] = {}
     requests: list[int] = []
     oldest_request: int = 0
     used_signals: list[int] = []

@@ -165,8 +165,8 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     reference = stored_in(outcome)
     if reference is None:
         return view(outcome.get("result"))
-    if reference.under:
-        return view(with_deferred(reference.beside, {reference.under: reference}))
+    if reference.pointer:
+        return view(with_deferred(reference.container, {reference.pointer: reference}))
     return Deferred(lambda: view(stored_value(reference)))
 
 
@@ -268,7 +268,7 @@ def _bytes_of(value: Json) -> int:
 
 def assemble_result(reference: StoredRef, value: Any) -> Any:
     """Return the result whose stored part is ``value``."""
-    return with_values_at(reference.beside, {reference.under: value}) if reference.under else value
+    return with_values_at(reference.container, {reference.pointer: value}) if reference.pointer else value
 
 
 def with_deferred(values: Mapping[str, Any], references: Mapping[str, StoredRef], parent: str = "") -> Names:

@@ -30,4 +30,4 @@ def unhandled_warning(rule: Rule, do: str, outcome: PlainOutcome, label: str) ->
 
 
 def _reads_errors(rule: Rule) -> bool:
-    return rule.on == "error" or (rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None)
+    return rule.on_status == "error" or (rule.when is not None and _ABOUT_ERRORS.search(rule.when.source) is not None)

@@ -107,12 +107,12 @@ def _read_report(result: Json, times: ActivityTimes) -> tuple[list[dict[str, Jso
 
 def _keys_of(stored_result: dict[str, Json]) -> dict[str, Json]:
     """Return the ``key`` of the result in noetl.payload. For a result with a large list, return the ``keys`` of the
-    list's pages and its JSON pointer, ``under``, which is omitted if the result itself is the list.
+    list's pages and its JSON pointer, ``pointer``, which is omitted if the result itself is the list.
     """
     keys = [(as_mapping(part) or {}).get("key") for part in as_list(stored_result.get("parts")) or ()]
     if stored_result.get("is_one"):
         return {"key": keys[0] if keys else None}
-    return {"keys": keys, **({"under": stored_result["under"]} if stored_result.get("under") else {})}
+    return {"keys": keys, **({"pointer": stored_result["pointer"]} if stored_result.get("pointer") else {})}
 
 
 def _records_of_failure(failure: Failure, times: ActivityTimes) -> list[dict[str, Json]]:

@@ -60,7 +60,7 @@ def source_value(value: Json) -> Json:
 
 
 def _config_of(policy: dict[str, Json]) -> Json:
-    clause = policy.get("clause")
+    clause = policy.get("retry_clause")
     return config_of_rules(policy.get("rules", ())) if clause is None else _without_sinks(clause)
 
 

@@ -45,7 +45,7 @@ def _step_part(step: Step) -> Part:
 
 def _route_part(step: Step, arc: Arc) -> Part:
     when = f" when {arc.when.source}" if arc.when else ""
-    return Part("route", f"{step.name} -> {arc.to}{when}", arc.span)
+    return Part("route", f"{step.name} -> {arc.target}{when}", arc.span)
 
 
 def _route_parts(step: Step) -> Iterator[Part]:
@@ -55,8 +55,8 @@ def _route_parts(step: Step) -> Iterator[Part]:
 
 def _arcs(step: Step) -> tuple[Arc, ...]:
     """Return the arcs into the iterations of its loop or from its items, then its own."""
-    enter = step.loop.enter if step.loop is not None else None
-    return (*(enter.arcs if enter is not None else ()), *step.route.arcs)
+    entry_route = step.loop.entry_route if step.loop is not None else None
+    return (*(entry_route.arcs if entry_route is not None else ()), *step.route.arcs)
 
 
 def _admission_parts(step: Step) -> Iterator[Part]:
@@ -97,7 +97,7 @@ def _arc_key_in_event(arc_record: dict[str, Json]) -> tuple[Json, ...]:
 
 
 def _arc_key(arc: Arc) -> tuple[Json, ...]:
-    return arc.to, arc.when.source if arc.when else None
+    return arc.target, arc.when.source if arc.when else None
 
 
 def _rules_of_call(graph: Graph, call: TrialCall) -> Iterator[Part]:

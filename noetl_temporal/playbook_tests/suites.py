@@ -103,7 +103,7 @@ def _unknown_call(suite: Suite, graph: Graph, calls: CallSelector) -> Iterator[D
     if step is None:
         yield from _unknown_step(suite, graph, calls.step)
         return
-    labels = [task.label for task in step.calls]
+    labels = [task.label for task in step.all_tasks]
     if calls.task is not None and calls.task.text not in labels:
         message = f'the step "{step.name}" has no task "{calls.task.text}"'
         hint = did_you_mean_or_list(calls.task.text, labels, "its tasks are")
@@ -116,7 +116,7 @@ def _inapplicable_responses(suite: Suite, graph: Graph, stub: Stub) -> Iterator[
     step = graph.steps.get(stub.calls.step.text)
     if step is None or not (stub.http or stub.rows is not None):
         return
-    tasks = [task for task in step.calls if stub.calls.task is None or stub.calls.task.text == task.label]
+    tasks = [task for task in step.all_tasks if stub.calls.task is None or stub.calls.task.text == task.label]
     if tasks and not any(task.kind in kinds for task in tasks):
         kind_names = ", ".join(sorted({task.kind for task in tasks}))
         message = f'"{key}" answers calls of {" and ".join(kinds)}, and this stub is for {kind_names}'

@@ -20,7 +20,7 @@ def test_a_missing_end_is_injected_and_every_path_leads_there() -> None:
     graph = compile_or_raise(GOOD)
     assert (graph.entry, graph.final) == ("start", "end")
     assert graph.steps["end"].injected
-    assert [arc.to for arc in graph.steps["start"].route.arcs] == ["end"]
+    assert [arc.target for arc in graph.steps["start"].route.arcs] == ["end"]
 
 
 def test_an_end_step_in_any_case_of_letters_is_kept() -> None:

@@ -13,8 +13,8 @@ from noetl_compiler.language.words import OnStatus
 SPAN = Span(7, 1, 7, 2)
 
 
-def read(source: str, on: OnStatus = "any", moment: Moment = "call") -> Condition:
-    return read_condition(Template(source, SPAN), on, moment)
+def read(source: str, on_status: OnStatus = "any", moment: Moment = "call") -> Condition:
+    return read_condition(Template(source, SPAN), on_status, moment)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_an_event_is_reported_where_it_happens(name: str, moment: Moment, on: On
 
 
 def test_a_condition_after_a_failure_keeps_a_test_for_success() -> None:
-    assert read("{{ event.name == 'call.done' }}", on="error") == Condition(
+    assert read("{{ event.name == 'call.done' }}", on_status="error") == Condition(
         "error", remainder="event.name == 'call.done'"
     )
 

@@ -38,7 +38,7 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
             assert f"{task.label}: an activity noetl.{task.kind}" in text
             assert f"line {task.span.line}" in text
         for arc in step.route.arcs:
-            assert f"-> {arc.to}" in text
+            assert f"-> {arc.target}" in text
 
 
 @pytest.mark.parametrize(

@@ -64,11 +64,11 @@ def warnings(text: str) -> list[Code]:
 def test_a_rule_about_an_item_is_a_route_of_the_item() -> None:
     graph = graph_of(text())
     loop = loop_of(graph)
-    assert loop.enter is not None
-    assert [arc.to for arc in loop.enter.arcs] == ["told", "end", "start/item_then_3"]
+    assert loop.entry_route is not None
+    assert [arc.target for arc in loop.entry_route.arcs] == ["told", "end", "start/item_then_3"]
     assert loop.region == ("start/item_then_3", "told", "other")
     assert not loop.end
-    assert [arc.to for arc in graph.steps["start"].route.arcs] == ["end"]
+    assert [arc.target for arc in graph.steps["start"].route.arcs] == ["end"]
 
 
 def test_v10_writes_the_routes_in_the_loop() -> None:
@@ -92,7 +92,7 @@ def test_steps_after_the_loop_may_read_results_of_its_routes() -> None:
 
 def test_a_route_that_leads_only_to_the_end_is_dropped() -> None:
     rules = "      - {when: \"{{ event.name == 'call.done' }}\", then: {next: end}}\n"
-    assert loop_of(graph_of(text(rules))).enter is None
+    assert loop_of(graph_of(text(rules))).entry_route is None
 
 
 def test_a_shared_step_is_warned_of() -> None:

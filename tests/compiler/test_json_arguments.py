@@ -35,7 +35,7 @@ JSON = '"{{ workload.a | tojson }}"'
 
 def argument_of(text: str, value: str) -> object:
     (task,) = compile_or_raise(text.replace("VALUE", value)).steps["start"].tasks
-    return (task.given.data | task.input.data)["given"]
+    return (task.inherited_input.data | task.input.data)["given"]
 
 
 @pytest.mark.parametrize("text", [V1, LEGACY])

@@ -185,7 +185,7 @@ def test_text_has_no_stroke_which_some_renderers_draw_over_it() -> None:
 
 
 def test_a_loop_and_its_region_are_distinguished() -> None:
-    loop = Loop("city", SPAN, collection=Value([1]), region=("b",), enter=Route(arcs=(Arc("b", SPAN),)), end="b")
+    loop = Loop("city", SPAN, collection=Value([1]), region=("b",), entry_route=Route(arcs=(Arc("b", SPAN),)), end="b")
     graph = graph_of(Step("a", SPAN, loop=loop), step_leading_to("b", "end"))
     assert 'subgraph cluster_n0 { label="each city"; n1 }' in dot(graph)
     assert 'n0 -> n1 [label="each", style=bold]' in dot(graph)

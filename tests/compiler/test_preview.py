@@ -130,8 +130,8 @@ def test_a_failure_route_and_the_unreached_are_distinguished() -> None:
         tasks=(Task("t", "http", "gpu", SPAN, idempotent=False),),
         route=Route(
             arcs=(
-                Arc("b", SPAN, on="ok", when=Template("{{ x > 1 }}", SPAN)),
-                Arc("c", SPAN, on="error", when=Template("{{ error.code == 1 }}", SPAN)),
+                Arc("b", SPAN, on_status="ok", when=Template("{{ x > 1 }}", SPAN)),
+                Arc("c", SPAN, on_status="error", when=Template("{{ error.code == 1 }}", SPAN)),
             )
         ),
     )
@@ -159,8 +159,10 @@ def test_a_failure_route_and_the_unreached_are_distinguished() -> None:
 
 
 def test_the_steps_of_a_loop_are_drawn_in_a_box() -> None:
-    enter = Route(arcs=(Arc("b", SPAN),))
-    loop = Loop("city", SPAN, collection=Value("{{ cities }}", {"": SPAN}), region=("b", "c"), enter=enter, end="c")
+    entry_route = Route(arcs=(Arc("b", SPAN),))
+    loop = Loop(
+        "city", SPAN, collection=Value("{{ cities }}", {"": SPAN}), region=("b", "c"), entry_route=entry_route, end="c"
+    )
     graph = graph_of(
         Step("a", SPAN, loop=loop, route=Route(arcs=(Arc("d", SPAN),))),
         Step("d", SPAN),

@@ -68,9 +68,9 @@ def check_nesting(graph: Graph) -> None:
     assert len(inside) == len(set(inside)), "a step belongs to two loops"
     owner = {name: loop for loop, region in parts.items() for name in region}
     for step in map(graph.steps.__getitem__, reached_in(graph)):
-        assert {owner[arc.to] for arc in step.route.arcs} <= {owner[step.name]}
-        if step.loop and step.loop.enter:
-            assert {owner[arc.to] for arc in step.loop.enter.arcs} == {step.name}
+        assert {owner[arc.target] for arc in step.route.arcs} <= {owner[step.name]}
+        if step.loop and step.loop.entry_route:
+            assert {owner[arc.target] for arc in step.loop.entry_route.arcs} == {step.name}
             assert owner[step.loop.end] == step.name
 
 
@@ -82,8 +82,8 @@ def reached_in(graph: Graph) -> set[str]:
         if name not in reached_steps:
             reached_steps.add(name)
             step = graph.steps[name]
-            enter = step.loop.enter.arcs if step.loop and step.loop.enter else ()
-            waiting += [arc.to for arc in (*step.route.arcs, *enter)]
+            enter = step.loop.entry_route.arcs if step.loop and step.loop.entry_route else ()
+            waiting += [arc.target for arc in (*step.route.arcs, *enter)]
     return reached_steps
 
 

@@ -76,7 +76,7 @@ def test_fields_of_the_tool_are_distinguished_from_names_bound_for_it(
     fields: str, config: dict[str, object], code_input: dict[str, object]
 ) -> None:
     task = task_of(fields)
-    assert (task.config.data, {**task.given.data, **task.input.data}) == (config, code_input)
+    assert (task.config.data, {**task.inherited_input.data, **task.input.data}) == (config, code_input)
 
 
 def test_the_caller_of_a_workbook_task_may_say_how_to_connect() -> None:
@@ -85,7 +85,7 @@ def test_the_caller_of_a_workbook_task_may_say_how_to_connect() -> None:
         "workbook: [{name: work, type: postgres, command: c, with: {db_host: its, b: 2}}]\n",
     )
     assert task.config.data == {"command": "c", "db_host": "mine"}
-    assert (task.given.data, task.input.data) == ({"db_host": "mine", "a": 1}, {"b": 2})
+    assert (task.inherited_input.data, task.input.data) == ({"db_host": "mine", "a": 1}, {"b": 2})
 
 
 def test_the_task_of_the_workbook_may_read_how_its_caller_connects() -> None:
@@ -174,9 +174,9 @@ def test_steps_of_nested_regions_belong_to_the_innermost_loop() -> None:
         "outer": ("inner", "inner_end", "aside", "last", "outer_end/arrival"),
         "inner": ("deep", "inner_end/arrival"),
     }
-    assert [arc.to for arc in graph.steps["aside"].route.arcs] == ["outer_end/arrival"]
-    assert [arc.to for arc in graph.steps["outer"].route.arcs] == ["outer_end"]
-    assert [arc.to for arc in graph.steps["outer_end"].route.arcs] == ["end"]
+    assert [arc.target for arc in graph.steps["aside"].route.arcs] == ["outer_end/arrival"]
+    assert [arc.target for arc in graph.steps["outer"].route.arcs] == ["outer_end"]
+    assert [arc.target for arc in graph.steps["outer_end"].route.arcs] == ["end"]
 
 
 @pytest.mark.parametrize(

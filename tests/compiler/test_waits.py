@@ -36,8 +36,8 @@ def test_a_timeout_is_the_first_route_of_its_step() -> None:
     graph = compile_file(WAITS).graph
     assert graph is not None
     first, *others = graph.steps["paid"].route.arcs
-    assert (first.to, first.on) == ("remind", "error")
-    assert [arc.to for arc in others] == ["review", "ship"]
+    assert (first.target, first.on_status) == ("remind", "error")
+    assert [arc.target for arc in others] == ["review", "ship"]
     assert graph.steps["paid"].tasks[0].sinks[0].level == "task"
 
 

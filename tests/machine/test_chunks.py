@@ -156,7 +156,7 @@ def test_two_chunks_share_what_may_be_in_flight() -> None:
 def test_items_that_a_chunk_returns_are_the_next_chunk() -> None:
     run = WatchedRun(12, "mode: parallel, max_in_flight: 4")
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
-    run.done("start/1", 1, rest=2, stats=stats)
+    run.done("start/1", 1, unstarted=2, stats=stats)
     assert run.chunks()[2:] == [("start/1/1", 1, 2, 2)]
 
 

@@ -285,7 +285,7 @@ def test_a_long_chunk_leaves_its_other_items_to_the_next() -> None:
     assert report is not None
     total = report.stats["total"]
     assert total == sum(rows for _, _, rows in claiming.table.claims)
-    assert report.rest == 10 - total > 0
+    assert report.unstarted == 10 - total > 0
 
 
 def test_a_chunk_returns_nothing_before_it_has_claimed() -> None:

@@ -149,7 +149,7 @@ def test_items_that_have_begun_end_and_the_others_are_returned() -> None:
     loop.answer()
     assert loop.calls == []
     assert loop.machine.report is not None
-    assert (loop.machine.report.status, loop.machine.report.rest, len(loop.machine.report.results)) == ("ok", 2, 3)
+    assert (loop.machine.report.status, loop.machine.report.unstarted, len(loop.machine.report.results)) == ("ok", 2, 3)
     assert loop.machine.report.stats == {"total": 3, "success": 3, "failed": 0, "skipped": 0}
 
 
@@ -161,4 +161,4 @@ def test_after_a_stop_no_items_are_returned() -> None:
         report = ToolReport({"status": "error", "error": {"kind": "cancelled", "message": "cancelled"}})
         loop.feed(ToolFinished(NOW, loop.calls.pop(0), report, cancelled=True))
     assert loop.machine.report is not None
-    assert (loop.machine.report.rest, loop.machine.report.stats["skipped"]) == (0, 5)
+    assert (loop.machine.report.unstarted, loop.machine.report.stats["skipped"]) == (0, 5)

@@ -174,6 +174,6 @@ def test_the_last_rows_have_the_result_of_the_run() -> None:
 @pytest.mark.parametrize(("page", "is_last"), [(None, False), (1, False), (2, True), (3, True)])
 def test_a_page_is_the_last_where_the_rule_allows_no_more(page: int | None, is_last: bool) -> None:
     limit = Value("{{ workload.most }}", {"": Span(1, 1, 1, 1)})
-    rules = [CallRule(0, "fail", on="error"), CallRule(1, "again", on="ok", attempts=limit)]
+    rules = [CallRule(0, "fail", on_status="error"), CallRule(1, "again", on_status="ok", attempts=limit)]
     assert is_last_page(rules, Decision("again", 1), {"workload": {"most": 2}}, page) == is_last
     assert not is_last_page(rules, Decision("continue"), {}, page)

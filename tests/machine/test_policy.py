@@ -51,8 +51,8 @@ RETRY = rule(0, "retry", "{{ output.http.status in [429, 503] }}", attempts=3, d
             1,
             ("continue", 1, 0.0, False),
         ),
-        ([rule(0, "retry", on="ok"), rule(1, "fail", on="error")], BUSY, 1, ("fail", 1, 0.0, False)),
-        ([rule(0, "again", "{{ response.more }}", on="ok")], FINE, 1, ("again", 0, 0.0, False)),
+        ([rule(0, "retry", on_status="ok"), rule(1, "fail", on_status="error")], BUSY, 1, ("fail", 1, 0.0, False)),
+        ([rule(0, "again", "{{ response.more }}", on_status="ok")], FINE, 1, ("again", 0, 0.0, False)),
         ([rule(0, "retry", "{{ error.status == 503 }}")], BUSY, 2, ("retry", 0, 0.0, False)),
         ([rule(0, "retry", "{{ error.status == 503 }}")], BUSY, 3, ("fail", 0, 0.0, True)),
         ([rule(0, "retry", "{{ error is defined }}")], FINE, 1, (None, None, 0.0, False)),
@@ -145,7 +145,7 @@ def test_the_numbers_of_a_rule_see_what_its_condition_sees() -> None:
     ],
 )
 def test_a_value_that_is_not_a_number_fails_its_rule(fields: dict[str, Any], message: str) -> None:
-    rules = [rule(3, "fail", on="ok"), rule(5, "retry", on="error", **fields)]
+    rules = [rule(3, "fail", on_status="ok"), rule(5, "retry", on_status="error", **fields)]
     with pytest.raises(RuleError, match=message) as failure:
         decide(rules, "error", outcome_names("http", CONDITIONS), 1)
     assert failure.value.rule == 5

@@ -191,7 +191,7 @@ def test_a_decision_that_comes_too_late_has_no_effect() -> None:
     pair.retry()
     pair.feed_child(TimerFired, "each/1/0/first#1:hold")
     pair.settle()
-    assert pair.parent.state.handed == {}
+    assert pair.parent.state.sent_answers == {}
     assert start_count(pair, "first") == 2
     assert not pair.parent.is_suspended
 
@@ -253,7 +253,7 @@ def test_all_held_items_are_retried_with_one_message_to_their_chunk(restored: bo
     assert len(pair.down) == 1
     pair.settle()
     assert sorted(call.iteration or 0 for call in pair.calls.values())[:2] == [0, 1]
-    assert pair.parent.state.handed == {}
+    assert pair.parent.state.sent_answers == {}
     assert not [wait for wait in pair.parent.state.waits.values() if wait.kind == "held"]
 
 
@@ -327,7 +327,7 @@ def test_every_held_run_ends_once_in_any_order_of_requests(actions: list[tuple[A
     pair.settle()
     assert pair.finish is not None
     assert not pair.parent.state.waits
-    assert not pair.parent.state.handed
+    assert not pair.parent.state.sent_answers
     held = [event.meta["step_run_id"] for event in pair.emitted_events if event.type == "step.held"]
     let_go = [event.meta["step_run_id"] for event in pair.emitted_events if event.type == "step.released"]
     ended_ids = [

@@ -302,7 +302,7 @@ def test_items_that_a_chunk_returned_are_the_last_of_its_part() -> None:
     run = WatchedRun(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
-    commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, rest=3, clock=EPOCH_MS))
+    commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, unstarted=3, clock=EPOCH_MS))
     [chunk_input] = [command.input for command in commands if isinstance(command, RunChunk)]
     assert (chunk_input.first, chunk_input.kept_items) == (1, Part("a", 1, 3))
 
@@ -376,7 +376,7 @@ def test_results_of_all_chunks_are_reported_in_the_order_of_the_items() -> None:
     progress.reports[0] = ChunkReport("ok", [1, 2], stats)
     progress.reports[6] = ChunkReport("error", [], stats)
     assert joined_results(progress) == StoredRef(
-        (Part(given=[1, 2]), Part(count=2), Part("b", 0, 2), Part(count=3)), 20 + len("[1,2]") + len("[]")
+        (Part(inline_items=[1, 2]), Part(count=2), Part("b", 0, 2), Part(count=3)), 20 + len("[1,2]") + len("[]")
     )
 
 

@@ -154,7 +154,7 @@ def test_a_large_scope_is_stored_once_for_all_chunks() -> None:
 def test_items_that_a_chunk_returns_are_the_next_of_its_part() -> None:
     run = Run("workload.items")
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
-    run.feed(ChunkFinished, "start/1/3", ChunkReport("ok", [1], stats, rest=2, clock=run.now))
+    run.feed(ChunkFinished, "start/1/3", ChunkReport("ok", [1], stats, unstarted=2, clock=run.now))
     assert run.parts == [Part("a", 4, 2)]
 
 

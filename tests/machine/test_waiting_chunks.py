@@ -85,7 +85,7 @@ def test_a_chunk_that_reports_its_waits_again_gets_no_second_answer() -> None:
     pair.signal(0)
     pair.settle()
     assert [signal.data for signal in pair.parent.state.signals["paid"]] == [2]
-    assert pair.parent.state.handed == {}
+    assert pair.parent.state.sent_answers == {}
 
 
 def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
@@ -101,7 +101,7 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
     pair.settle()
     pair.feed(WaitClosed, wait_id, False, handed_signal.answer.signal)
     assert pair.parent.state.signals == {}
-    assert pair.parent.state.handed == {}
+    assert pair.parent.state.sent_answers == {}
 
 
 def test_a_signal_that_an_item_took_before_a_reset_ends_no_other_wait() -> None:
@@ -111,10 +111,10 @@ def test_a_signal_that_an_item_took_before_a_reset_ends_no_other_wait() -> None:
     wait_id, *_ = pair.parent.state.waits
     pair.feed(WaitClosed, wait_id, True, None, 7)
     pair.feed(Signalled, 7, Signal("paid", "once"))
-    assert (pair.parent.state.signals, pair.parent.state.handed, list(pair.down)) == ({}, {}, [])
+    assert (pair.parent.state.signals, pair.parent.state.sent_answers, list(pair.down)) == ({}, {}, [])
     assert pair.events.count("signal.received") == 1
     pair.feed(Signalled, 8, Signal("paid", "next"))
-    assert [answer.result for answer in pair.parent.state.handed.values()] == ["next"]
+    assert [answer.result for answer in pair.parent.state.sent_answers.values()] == ["next"]
 
 
 def test_a_loop_that_is_cancelled_while_it_waits_ends() -> None:

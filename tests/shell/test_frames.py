@@ -60,7 +60,7 @@ async def test_the_report_is_that_of_the_loop(servers: Addresses) -> None:
     assert end.report.status == "ok"
     assert end.report.results == [{"n": n} for n in range(50)]
     assert end.report.stats == {"total": 50, "success": 50, "failed": 0, "skipped": 0}
-    assert (end.report.attempts, end.report.rest) == (50, 0)
+    assert (end.report.attempts, end.report.unstarted) == (50, 0)
     entries = await frame.entries(end)
     types = Counter(entry["event"]["type"] for entry in entries if "event" in entry)
     assert types["loop.iteration.started"] == types["loop.iteration.done"] == types["task.started"] == 50
@@ -223,7 +223,7 @@ async def test_a_stopping_worker_finishes_items_that_have_begun_and_returns_the_
     frame.stop_worker()
     gate.let_go.set()
     end = await running
-    assert (end.report.status, end.report.rest) == ("ok", 14)
+    assert (end.report.status, end.report.unstarted) == ("ok", 14)
     assert end.report.results == [{"n": n} for n in range(6)]
     assert end.report.stats["total"] == 6
 
@@ -254,8 +254,8 @@ async def test_after_max_seconds_no_further_item_begins(servers: Addresses) -> N
 
     frame = Frame(input_of(chunk_of(500, at_once=1, frame="max_seconds: 1")), servers.postgres, answer)
     end = await frame.start()
-    assert 0 < end.report.rest < 500
-    assert len(end.report.results) == end.report.stats["success"] == 500 - end.report.rest
+    assert 0 < end.report.unstarted < 500
+    assert len(end.report.results) == end.report.stats["success"] == 500 - end.report.unstarted
 
 
 async def test_after_max_bytes_no_further_item_begins(servers: Addresses) -> None:
@@ -265,7 +265,7 @@ async def test_after_max_bytes_no_further_item_begins(servers: Addresses) -> Non
         lambda _request, _context: "x" * 1000,
     )
     end = await frame.start()
-    assert 5 <= 50 - end.report.rest <= 15
+    assert 5 <= 50 - end.report.unstarted <= 15
 
 
 async def test_a_store_that_is_unavailable_stops_the_frame_from_beginning_more_and_loses_nothing(

@@ -52,7 +52,7 @@ def _expected(part: Part) -> list[Any]:
         return [LISTS[part.key]]
     if part.key:
         return list(LISTS[part.key][part.start : part.start + part.count])
-    return list(part.given) or [None] * part.count
+    return list(part.inline_items) or [None] * part.count
 
 
 PARTS = st.one_of(

@@ -105,7 +105,7 @@ async def test_a_loop_over_the_list_loads_nothing(servers: Addresses, name: str,
     finally:
         await log.close()
     reference = json.loads(row)["reference"]
-    assert (reference["type"], reference.get("under", "")) == ("payload", place)
+    assert (reference["type"], reference.get("pointer", "")) == ("payload", place)
     assert json.dumps(result, separators=(",", ":")).startswith(reference["preview"])
     assert len(reference["keys"]) == 3
     assert set(reference["keys"]) <= {one["key"] for one in owned}

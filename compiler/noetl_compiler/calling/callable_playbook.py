@@ -139,7 +139,7 @@ def _calls(graph: Graph, root: Node) -> Iterator[Call]:
     for task in calling_tasks(graph):
         if (literal := literal_call(task)) is not None:
             path, version = literal
-            passed_names, caller_names = _bound_names(task.input), _bound_names(task.given)
+            passed_names, caller_names = _bound_names(task.input), _bound_names(task.inherited_input)
             bound_names = None if passed_names is None or caller_names is None else passed_names | caller_names
             span, return_step = _span_of(path, task.span, root), _return_step(task)
             return_step_span = _span_of(return_step, task.span, root)

@@ -67,7 +67,7 @@ def _certain_successors(step: Step) -> list[str]:
     targets: list[str] = []
     is_certain = False
     for arc in arcs_of(step):
-        targets.append(arc.to.text)
+        targets.append(arc.target.text)
         holds = holds_after(arc.when, "ok", after_loop=step.has_loop_outcome)
         is_certain = is_certain or bool(holds)
         if is_certain and step.next.mode == "exclusive":

@@ -39,7 +39,7 @@ def _check_routes(route: Next, step: Step, report: Report, hint: str, *, after_l
     earlier_routes = _EarlierRules(report, after_loop=after_loop)
     for group in route.groups:
         when, span = group[0].when, group[0].span
-        obstacle = earlier_routes.add(group[0].on or default_on_status(when), when, span)
+        obstacle = earlier_routes.add(group[0].on_status or default_on_status(when), when, span)
         if obstacle and span != step.name.span:  # the step's implicit route to the end
             message = f'this route of step "{step.name.text}" is unreachable: an earlier one always matches'
             report.warning(Code.DEAD_ROUTE, span, message, hint, _related_to(obstacle))
@@ -48,7 +48,7 @@ def _check_routes(route: Next, step: Step, report: Report, hint: str, *, after_l
 def _check_rules(policy: Policy, report: Report) -> None:
     earlier_rules = _EarlierRules(report)
     for rule in policy.rules:
-        if obstacle := earlier_rules.add(rule.body.on, rule.body.when, rule.body.span):
+        if obstacle := earlier_rules.add(rule.body.on_status, rule.body.when, rule.body.span):
             _warn_of_dead_rule(rule.body.span, obstacle, report)
 
 

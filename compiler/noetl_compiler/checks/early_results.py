@@ -46,9 +46,9 @@ class StepOrder:
         while other not in visited_steps and queue and self._remaining_arcs > 0:
             for arc in self._arcs_from(queue.popleft()):
                 self._remaining_arcs -= 1
-                if arc.to.text in self.steps and arc.to.text not in visited_steps:
-                    visited_steps.add(arc.to.text)
-                    queue.append(arc.to.text)
+                if arc.target.text in self.steps and arc.target.text not in visited_steps:
+                    visited_steps.add(arc.target.text)
+                    queue.append(arc.target.text)
         return other in visited_steps or self._remaining_arcs <= 0
 
     def _arcs_from(self, step: str) -> Iterator[Arc]:

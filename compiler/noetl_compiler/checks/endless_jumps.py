@@ -29,7 +29,7 @@ def warn_of_endless_jumps(playbook: Playbook, report: Report) -> None:
 
 
 def _always_jumps_back(rule: Rule, index: int, labels: Mapping[str, int]) -> bool:
-    if rule.body.on == "error" or not holds_after(rule.body.when, "ok"):
+    if rule.body.on_status == "error" or not holds_after(rule.body.when, "ok"):
         return False
     if rule.body.do == "again":
         return rule.body.attempts is None
@@ -50,7 +50,7 @@ def _may_leave(jump: Rule, index: int, step: Step, labels: Mapping[str, int]) ->
 
 
 def _can_exit(rule: Rule, position: int, cycle: tuple[int, int], labels: Mapping[str, int]) -> bool:
-    if rule.body.on == "error" or holds_after(rule.body.when, "ok") is False:
+    if rule.body.on_status == "error" or holds_after(rule.body.when, "ok") is False:
         return False
     match rule.body.do:
         case "break" | "fail":

@@ -83,7 +83,7 @@ def _forbid_crossing(loop: Step, route_steps: frozenset[str], regions: Regions, 
 
 def _report_border(loop: Step, message: str, hint: str, report: Report) -> None:
     arc = next(item_arcs_of(loop))
-    report.error(Code.REGION_BORDER, arc.to.span, message, hint, (Related(loop.name.span, "the loop is here"),))
+    report.error(Code.REGION_BORDER, arc.target.span, message, hint, (Related(loop.name.span, "the loop is here"),))
 
 
 def _warn_of_shared_step(step: Step, loops: list[Step], report: Report) -> None:

@@ -73,11 +73,11 @@ def _check_loop(step: Step, end_steps: Mapping[str, Step], regions: Regions, rep
 def _report_crossing(crossing: Crossing, regions: Regions, report: Report) -> None:
     end = regions.ends[crossing.loop].name
     if crossing.enters:
-        message = f'the route to "{crossing.arc.to.text}" enters the loop "{crossing.loop}" past its start'
+        message = f'the route to "{crossing.arc.target.text}" enters the loop "{crossing.loop}" past its start'
         hint = f'route to "{crossing.loop}"'
     else:
-        route = f'the route to "{crossing.arc.to.text}" leaves the loop "{crossing.loop}"'
+        route = f'the route to "{crossing.arc.target.text}" leaves the loop "{crossing.loop}"'
         message = f'{route} without passing its end "{end.text}"'
         hint = f'route to "{end.text}"'
     related = (Related(end.span, "the loop ends here"),)
-    report.error(Code.REGION_BORDER, crossing.arc.to.span, message, hint, related)
+    report.error(Code.REGION_BORDER, crossing.arc.target.span, message, hint, related)

@@ -25,7 +25,7 @@ def forbid_unknown_targets(playbook: Playbook, report: Report) -> None:
         _check_step(name, names, names_in_gaps, report)
     for step in playbook.steps:
         for arc in all_arcs_of(step):
-            _check_step(arc.to, reachable, names_in_gaps, report)
+            _check_step(arc.target, reachable, names_in_gaps, report)
         _check_jumps(step, workbook, report)
         if playbook.no_next_is_error and step.next is None and step.name.text != final_name_of(playbook):
             message = f'step "{step.name.text}" has no "next"'

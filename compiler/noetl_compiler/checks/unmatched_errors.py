@@ -34,7 +34,7 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
 
 def _describe_gap(policy: Policy, label: str) -> str:
     """Return the problem with the rules; "" if they cover every error."""
-    rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on != "ok"]
+    rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on_status != "ok"]
     if any(holds for _, holds in rules):
         return ""
     if any(holds is None and _reads_outcome(rule) for rule, holds in rules):

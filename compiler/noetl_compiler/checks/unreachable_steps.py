@@ -28,7 +28,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
         if name in reachable_steps or name not in steps:
             continue
         reachable_steps.add(name)
-        pending += [arc.to.text for arc in all_arcs_of(steps[name])]
+        pending += [arc.target.text for arc in all_arcs_of(steps[name])]
     for step in playbook.steps:
         if step.name.text not in reachable_steps:
             message = f'step "{step.name.text}" is unreachable'
@@ -37,7 +37,7 @@ def warn_of_unreachable_steps(playbook: Playbook, report: Report) -> None:
 
 def _targets(playbook: Playbook) -> set[str]:
     """Return the targets of all routes, and the entry."""
-    targets = {arc.to.text for step in playbook.steps for arc in all_arcs_of(step)}
+    targets = {arc.target.text for step in playbook.steps for arc in all_arcs_of(step)}
     return targets if playbook.entry is None else {*targets, playbook.entry.text}
 
 

@@ -44,7 +44,9 @@ def read_retry_and_pagination(fields: Fields, report: Report) -> RetryRules | No
     if retry is None or pagination is None:
         return retry or pagination
     rules = (*retry.policy.rules, *pagination.policy.rules)
-    return RetryRules(Policy(pagination.policy.span, rules, "fail", clause=retry.policy.clause), retry.page_sinks)
+    return RetryRules(
+        Policy(pagination.policy.span, rules, "fail", retry_clause=retry.policy.retry_clause), retry.page_sinks
+    )
 
 
 def read_pagination(fields: Fields, report: Report) -> RetryRules | None:
@@ -67,7 +69,7 @@ def _read_page_rule(fields: ConstructFields) -> Rule:
     rule = graph.Rule(
         "again",
         fields.span,
-        on="ok",
+        on_status="ok",
         when=when,
         attempts=max_pages or Value(defaults.PAGES),
         patch=value_of(patch) if patch else None,

@@ -56,11 +56,11 @@ __all__ = [
 
 
 class _Case(NamedTuple):
-    """A condition and the action when it holds. ``on`` is the status that the rule applies to, None for any."""
+    """A condition and the action when it holds. ``on_status`` is the status that the rule applies to, None for any."""
 
     when: Template | None
     then: MappingNode
-    on: OnStatus | None
+    on_status: OnStatus | None
     span: Span
 
 
@@ -115,7 +115,7 @@ def _read_circuit(policy: Fields) -> Circuit | None:
 
 def _read_rule(case: _Case, default_root: str, report: Report) -> Rule:
     rule = _read_action(ConstructFields(case.then, report, ACTION), case.when, default_root)
-    return Rule(structs.replace(rule.body, on=case.on), rule.to) if case.on else rule
+    return Rule(structs.replace(rule.body, on_status=case.on_status), rule.to) if case.on_status else rule
 
 
 def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
@@ -127,16 +127,16 @@ def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_C
         return
     fields = ConstructFields(node, report, construct)
     when, then, else_node = fields.condition("when"), fields.mapping("then"), fields.mapping("else")
-    on = fields.choice("on_status", ON_STATUS) if "on_status" in construct.by_name else None
+    on_status = fields.choice("on_status", ON_STATUS) if "on_status" in construct.by_name else None
     if "then" not in fields and ("when" in fields or "else" not in fields):
         example = "{do: continue}" if construct is RULE else "{allow: true}"
         fields.report_missing("then", hint=f"write then: {example}")
     fields.check_keys()
     if then is not None:
-        yield _Case(when, then, on, node.span)
+        yield _Case(when, then, on_status, node.span)
     if else_node is not None:
         span = node.span if then is None else else_node.span
-        yield _Case(None, _else_action(else_node, report, construct), on, span)
+        yield _Case(None, _else_action(else_node, report, construct), on_status, span)
 
 
 def _else_action(node: MappingNode, report: Report, construct: Construct) -> MappingNode:

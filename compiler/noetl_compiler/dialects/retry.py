@@ -65,7 +65,7 @@ def read_retry(fields: Fields, report: Report) -> RetryRules | None:
         branches = _read_shorthand(node, report)
     rules = tuple(rule for branch in branches for rule in branch.rules)
     page_sinks = tuple(sink for branch in branches for sink in branch.page_sinks)
-    return RetryRules(Policy(node.span, rules, "fail", clause=to_json(node)), page_sinks) if rules else None
+    return RetryRules(Policy(node.span, rules, "fail", retry_clause=to_json(node)), page_sinks) if rules else None
 
 
 class _RetryBranch(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ def _read_mapping(node: MappingNode, report: Report) -> list[_RetryBranch]:
     fields = Fields(_with_flat_backoff(node), report, "a retry")
     branches: list[_RetryBranch] = []
     if (errors := fields.mapping("on_error")) is not None:
-        branches.append(_read_retry_rules(Fields(_with_flat_backoff(errors), report, "on_error"), on="error"))
+        branches.append(_read_retry_rules(Fields(_with_flat_backoff(errors), report, "on_error"), on_status="error"))
     if (success := fields.mapping("on_success")) is not None:
         branches.append(_read_repeat_rule(Fields(success, report, "on_success")))
     if branches:
@@ -122,7 +122,7 @@ def _is_about_error(when: Template | None) -> bool:
 
 
 def _read_retry_rules(
-    fields: Fields, when: Template | None = None, on: Literal["any", "error"] | None = None
+    fields: Fields, when: Template | None = None, on_status: Literal["any", "error"] | None = None
 ) -> _RetryBranch:
     """Return the rules that stop retrying, then the rule that retries.
 
@@ -135,7 +135,7 @@ def _read_retry_rules(
     attempts = count(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     delays = _read_delay_settings(fields)
     fields.check_keys()
-    rule = Rule(_retry_rule(fields.span, attempts, delays, on=on or _status_of_rule(when), when=when))
+    rule = Rule(_retry_rule(fields.span, attempts, delays, on_status=on_status or _status_of_rule(when), when=when))
     return _RetryBranch((*_stop_rules(stop_when, fields.span), rule))
 
 
@@ -207,8 +207,8 @@ def _stop_rules(when: Template | None, span: Span) -> tuple[Rule, ...]:
     if when is None:
         return ()
     return (
-        Rule(graph.Rule("fail", span, on="error", when=when)),
-        Rule(graph.Rule("continue", span, on="ok", when=when)),
+        Rule(graph.Rule("fail", span, on_status="error", when=when)),
+        Rule(graph.Rule("continue", span, on_status="ok", when=when)),
     )
 
 
@@ -217,13 +217,13 @@ def _retry_rule(
     attempts: Value,
     delays: _DelaySettings,
     *,
-    on: Literal["any", "error"] = "error",
+    on_status: Literal["any", "error"] = "error",
     when: Template | None = None,
 ) -> graph.Rule:
     return graph.Rule(
         "retry",
         span,
-        on=on,
+        on_status=on_status,
         when=when,
         attempts=attempts,
         backoff=delays.backoff,
@@ -247,7 +247,7 @@ def _read_repeat_rule(fields: Fields, when: Template | None = None, calls: int =
     rule = graph.Rule(
         "again",
         fields.span,
-        on="ok",
+        on_status="ok",
         when=when,
         attempts=max_calls or Value(calls),
         delay=seconds(fields.node_of("initial_delay", "delay", "interval"), report),

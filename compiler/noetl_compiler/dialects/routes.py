@@ -76,7 +76,7 @@ def _with_else_after_failures(groups: tuple[Group, ...]) -> tuple[Group, ...]:
         arc.when is not None and default_on_status(arc.when) == "any" for group in groups for arc in group
     )
     return tuple(
-        tuple(replace(arc, on=arc.on or "any") for arc in group)
+        tuple(replace(arc, on_status=arc.on_status or "any") for arc in group)
         if reads_outcome and isinstance(group, _ElseGroup)
         else group
         for group in groups

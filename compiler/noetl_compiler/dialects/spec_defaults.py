@@ -107,7 +107,7 @@ def _merge_policies(outer: Policy | None, inner: Policy | None) -> Policy | None
         return inner or outer
     rules = inner if inner.rules else outer
     circuit = inner.circuit or outer.circuit
-    return Policy(inner.span, rules.rules, inner.unmatched or outer.unmatched, circuit, rules.clause)
+    return Policy(inner.span, rules.rules, inner.unmatched or outer.unmatched, circuit, rules.retry_clause)
 
 
 def _merge_timeouts(outer: Timeout | None, inner: Timeout | None) -> Timeout | None:

@@ -113,4 +113,4 @@ def _timeout_arcs(tasks: tuple[Task, ...]) -> Iterator[Arc]:
         if task.on_timeout is not None:
             span, label = task.on_timeout.span, task.label.text.replace("\\", "\\\\").replace("'", "\\'")
             when = f"{{{{ error.kind == 'timeout' and error.wait | default('') == '{label}' }}}}"
-            yield Arc(task.on_timeout, span, Template(when, span), on="error")
+            yield Arc(task.on_timeout, span, Template(when, span), on_status="error")

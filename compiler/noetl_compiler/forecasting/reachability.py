@@ -43,7 +43,7 @@ def successors_of(graph: Graph) -> Successors:
 class Edge(NamedTuple):
     """An edge that may be followed after success; ``is_unconditional`` if it depends on nothing else."""
 
-    to: str
+    target: str
     is_unconditional: bool
 
 
@@ -53,21 +53,21 @@ def success_edges(step: Step) -> list[Edge]:
     In an exclusive route, edges after an unconditional one are unreachable and left out.
     """
     moment: Moment = "loop" if step.loop else "call"
-    conditions = [(arc.to, arc_condition(arc, moment)) for arc in step.route.arcs]
+    conditions = [(arc.target, arc_condition(arc, moment)) for arc in step.route.arcs]
     edges = [
         Edge(to, not condition.cause and not condition.remainder)
         for to, condition in conditions
-        if condition.on != "error"
+        if condition.on_status != "error"
     ]
     first_unconditional = next((index for index, edge in enumerate(edges) if edge.is_unconditional), len(edges))
     return edges if step.route.mode == "inclusive" or step.admit else edges[: first_unconditional + 1]
 
 
 def _successor_names(graph: Graph, step: Step) -> Iterator[str]:
-    if step.loop and step.loop.enter:
-        yield from (arc.to for arc in step.loop.enter.arcs)
+    if step.loop and step.loop.entry_route:
+        yield from (arc.target for arc in step.loop.entry_route.arcs)
     edges = success_edges(step)
-    yield from (edge.to for edge in edges)
+    yield from (edge.target for edge in edges)
     if (
         step.route.on_no_match == "end"
         and step.name != graph.final
@@ -152,13 +152,13 @@ def always_run(graph: Graph, successors: Successors) -> frozenset[str]:
 
 
 def _always_after(graph: Graph, step: Step, always: Mapping[str, int]) -> int:
-    enter = step.loop.enter if step.loop and step.loop.end else None
-    region_sets = [always.get(arc.to, 0) for arc in enter.arcs] if enter else []
+    entry_route = step.loop.entry_route if step.loop and step.loop.end else None
+    region_sets = [always.get(arc.target, 0) for arc in entry_route.arcs] if entry_route else []
     edges = success_edges(step)
-    unconditional_sets = [always.get(edge.to, 0) for edge in edges if edge.is_unconditional]
+    unconditional_sets = [always.get(edge.target, 0) for edge in edges if edge.is_unconditional]
     if step.route.mode == "inclusive" and unconditional_sets:
         return _intersection(region_sets) | reduce(int.__or__, unconditional_sets)
-    possible_sets = [always.get(edge.to, 0) for edge in edges]
+    possible_sets = [always.get(edge.target, 0) for edge in edges]
     if not unconditional_sets:
         ends_at_final = step.route.on_no_match == "end" and step.name != graph.final
         possible_sets.append(always.get(graph.final, 0) if ends_at_final else 0)
@@ -172,7 +172,7 @@ def _intersection(sets: list[int]) -> int:
 def concurrent_steps(graph: Graph, successors: Successors) -> frozenset[str]:
     """Return the steps that may run concurrently with others: those reachable from a fork."""
     return reachable_from(
-        successors, (edge.to for step in graph.steps.values() if _is_fork(step) for edge in success_edges(step))
+        successors, (edge.target for step in graph.steps.values() if _is_fork(step) for edge in success_edges(step))
     )
 
 

@@ -1,7 +1,7 @@
 """The graph: the compiled form of every dialect, and all that a run needs.
 
 A graph is self-contained, immutable and content-addressed. Lowering builds it, the machine interprets it, previews draw
-it. The symbolic queue of each task is its only Temporal concept.
+it. Its only concept of Temporal is the queue of each task.
 
 Templates inside configuration are not nodes of their own. A :class:`Value` is plain JSON with a table ``templates``
 from JSON pointer (RFC 6901, ``""`` is the root) to the span of the string there. A string is a template if and only if
@@ -87,8 +87,8 @@ class KeychainEntry(msgspec.Struct, frozen=True):
 
 
 class SourceRef(msgspec.Struct, frozen=True):
-    """The source of the graph. ``file`` is the name that the user gave; ``path`` is that of the playbook's
-    metadata; ``dialect`` is only displayed.
+    """The source of a graph. ``file`` is the name that the user gave, ``path`` that in the metadata of the playbook;
+    ``dialect`` is only displayed.
     """
 
     file: str
@@ -109,8 +109,9 @@ class Priority(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest. ``names`` has the
-    template variables that differ between dialects.
+    """A compiled playbook. ``digest`` is the sha256 of its canonical JSON with an empty digest. ``branch_failure`` says
+    what an unhandled failure means for other branches. ``names`` has the differences between dialects in the names that
+    templates see.
     """
 
     version: int
@@ -121,7 +122,7 @@ class Graph(msgspec.Struct, frozen=True):
     steps: dict[str, Step]
     workload: Value = Value({})
     keychain: tuple[KeychainEntry, ...] = ()
-    failure: BranchFailure = "best_effort"
+    branch_failure: BranchFailure = "best_effort"
     timeout: Timeout | None = None
     names: NamesProfile = NamesProfile()
     priority: Priority | msgspec.UnsetType = msgspec.UNSET

@@ -1,4 +1,4 @@
-"""One call of a tool: its input, its policy, and where its result is stored."""
+"""Tasks: calls of tools with their input, their policy, and where their results are stored."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ class Collect(msgspec.Struct, frozen=True):
 
 
 class Guard(msgspec.Struct, frozen=True):
-    """A condition: true after this outcome if ``when`` holds (None: always) and no ``unless`` does.
+    """A condition: true after the outcome ``on_status`` if ``when`` holds (None: always) and no ``unless`` does.
 
-    A predicate with an undefined name does not hold, in ``unless`` too (dev/decisions/0011).
+    A condition with an undefined name does not hold, in ``unless`` too (dev/decisions/0011).
     """
 
-    on: OnStatus = "ok"
+    on_status: OnStatus = "ok"
     when: Template | None = None
     unless: tuple[Template, ...] = ()
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One policy rule. ``on`` is checked before ``when`` is evaluated, as it is cheaper; no ``when`` means true.
+    """One policy rule: what is done after an outcome. ``on_status`` is checked before ``when`` is evaluated, as that is
+    cheaper; no ``when`` means true.
 
     ``attempts`` is the total number of calls (semantics.md 18); ``multiplier`` is the exponential factor.
     Before the action ``again`` repeats the call, ``patch`` (``next_call``) replaces parts of its config, and ``rebind``
@@ -46,7 +47,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     do: Action
     span: Span
-    on: OnStatus = "any"
+    on_status: OnStatus = "any"
     when: Template | None = None
     attempts: Value | None = None
     backoff: Backoff = "none"
@@ -78,16 +79,17 @@ class Circuit(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The first matching rule applies. ``unmatched`` applies to errors that no rule matches (semantics.md 17).
+    """What follows a call: the first matching rule applies, and ``unmatched`` to errors that no rule matches
+    (semantics.md 17).
 
-    ``clause`` is the ``retry`` that the rules were read from, as the playbook has it, for the log; None if they were
-    written as rules.
+    ``retry_clause`` is the ``retry`` of the playbook from which the rules were read, for the log; None if the playbook
+    has rules.
     """
 
     rules: tuple[Rule, ...] = ()
     unmatched: Unmatched = "continue"
     circuit: Circuit | None = None
-    clause: Json = None
+    retry_clause: Json = None
 
 
 class Select(msgspec.Struct, frozen=True):
@@ -100,8 +102,8 @@ class Select(msgspec.Struct, frozen=True):
 class Output(msgspec.Struct, frozen=True):
     """The named parts of a result, and hints for where to store it.
 
-    The hints do not change what templates see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes are for those
-    who operate a store of results of their own.
+    The hints do not change what templates see: ``store`` ({kind, scope, ttl, ...}) and the sizes in bytes are for other
+    engines.
     """
 
     span: Span
@@ -139,10 +141,10 @@ class Splice(msgspec.Struct, frozen=True):
 
 
 class Task(msgspec.Struct, frozen=True):
-    """One tool call of a pipeline. ``input`` binds names for the code and templates of the tool.
+    """A task of a step: a call of a tool. ``input`` binds names for the code and templates of the tool.
 
-    ``given`` are the names bound by the step, or by the call of a workbook task. They are rendered first, and the
-    templates of ``input``, which overrides them, see them.
+    ``inherited_input`` has the names that the step binds, and those that a step binds when it calls a workbook task.
+    They are rendered first; the templates of ``input``, which overrides them, see them.
 
     ``queue`` is symbolic (the tool kind) and resolved at submission. ``set`` is applied after a successful call,
     before the policy's action.
@@ -161,7 +163,7 @@ class Task(msgspec.Struct, frozen=True):
     queue: str
     span: Span
     config: Value = Value()
-    given: Value = Value({})
+    inherited_input: Value = Value({})
     input: Value = Value({})
     auth: Value | None = None
     timeout: Timeout | None = None

@@ -32,22 +32,22 @@ class PinnedPlaybook(msgspec.Struct, frozen=True):
 class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
     """The playbooks that a run may call.
 
-    ``playbooks`` has all that may be called, by digest. ``pins`` maps the digest of a caller and the name in a
-    literal call to the digest of the called playbook. ``names`` maps names for the templated calls of any caller, and
-    is empty if there are none. ``problems`` says why a playbook cannot run here, by digest.
+    ``playbooks`` has all that may be called, by digest. ``pins`` maps the digest of a caller and the name in a literal
+    call (see call_name) to the digest of the called playbook. ``digests_by_name`` does so for the templated calls of
+    any caller, and is empty if there are none. ``problems`` has the reason why a playbook cannot run here, by digest.
     """
 
     playbooks: dict[str, PinnedPlaybook] = {}
     pins: dict[str, dict[str, str]] = {}
-    names: dict[str, str] = {}
+    digests_by_name: dict[str, str] = {}
     problems: dict[str, str] = {}
 
-    def find(self, caller: str, path: str, version: str) -> PinnedPlaybook | None:
-        """Return the called playbook, or None if it was not submitted. ``caller`` is a digest."""
+    def find(self, caller_digest: str, path: str, version: str) -> PinnedPlaybook | None:
+        """Return the called playbook, or None if it was not submitted."""
         name = call_name(path, version)
-        digest = self.pins.get(caller, {}).get(name) or self.names.get(name)
+        digest = self.pins.get(caller_digest, {}).get(name) or self.digests_by_name.get(name)
         if digest is None and not version:  # files have no version
-            digest = self.names.get(posixpath.normpath(path.lstrip("/")))
+            digest = self.digests_by_name.get(posixpath.normpath(path.lstrip("/")))
         return None if digest is None else self.playbooks[digest]
 
     @property
@@ -62,27 +62,26 @@ class PinnedCalls(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def closure(self, root: Graph) -> list[Graph]:
         """Return the root and all playbooks that it calls by literal names, directly or indirectly, each once."""
-        graphs = {root.digest: root}
-        reachable_playbooks = [root]
-        for caller in reachable_playbooks:
+        reachable_graphs, reached_digests = [root], {root.digest}
+        for caller in reachable_graphs:
             for task in calling_tasks(caller):
                 called_playbook = self.find(caller.digest, *literal) if (literal := literal_call(task)) else None
-                if called_playbook is not None and called_playbook.graph.digest not in graphs:
-                    graphs[called_playbook.graph.digest] = called_playbook.graph
-                    reachable_playbooks.append(called_playbook.graph)
-        return reachable_playbooks
+                if called_playbook is not None and called_playbook.graph.digest not in reached_digests:
+                    reached_digests.add(called_playbook.graph.digest)
+                    reachable_graphs.append(called_playbook.graph)
+        return reachable_graphs
 
 
 NO_CALLS = PinnedCalls()
 
 
 def call_name(path: str, version: Json) -> str:
-    """Return ``path@version``; only the path for the newest version."""
+    """Return the name in a call: ``path@version``; only the path for the newest version."""
     return f"{path}@{version}" if version else path
 
 
 def calling_tasks(graph: Graph) -> Iterator[Task]:
-    """Return the tasks that call playbooks."""
+    """Yield the tasks that call playbooks."""
     return (task for step in graph.steps.values() for task in step.tasks if task.kind == PLAYBOOK)
 
 

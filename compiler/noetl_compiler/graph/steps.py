@@ -1,4 +1,4 @@
-"""Steps: their admission, loop, tasks and routes."""
+"""Steps: their admission, loop, tasks and arcs."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ __all__ = ["AdmitRule", "Arc", "Cursor", "EnterRule", "FinalStatus", "Frame", "H
 class Cursor(msgspec.Struct, frozen=True):
     """A loop source that claims rows until none is left (semantics.md 24).
 
-    ``claim``, ``renew``, ``ack`` and ``release`` are calls of the database tool. ``attempts`` reads from a row how
-    often it was claimed. ``config`` and ``auth`` are as in the playbook; when
-    the statements have become calls, the cursor has neither. Durations are in
-    seconds.
+    ``claim``, ``renew``, ``ack`` and ``release`` are tasks of the database tool, which lowering makes from ``config``
+    and ``auth``; a lowered cursor has neither. ``attempts`` is how often a row has been claimed, read from the row.
+    Durations are in seconds.
     """
 
     kind: str
@@ -49,13 +48,13 @@ class Cursor(msgspec.Struct, frozen=True):
     heartbeat_seconds: Value | None = None
 
     @property
-    def calls(self) -> tuple[Task, ...]:
-        """The calls that the cursor defines."""
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks of its statements."""
         return tuple(task for task in (self.claim, self.renew, self.ack, self.release) if task is not None)
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """How many items of a loop run in one activity (semantics.md 22d)."""
+    """The limits of a frame, the items of a loop that run in one activity (semantics.md 22d)."""
 
     span: Span
     max_rows: Value | None = None
@@ -65,15 +64,18 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 class Loop(msgspec.Struct, frozen=True):
-    """Iterations over a collection or a cursor. The body is the tasks of the step, or the steps in ``region``.
+    """Iterations over a collection or a cursor; ``element`` is the name of the item in templates. The body is the
+    tasks of the step, or the steps in ``region``.
 
-    Each iteration enters the region through the arcs of ``enter`` and ends when all its branches have ended. Branches
-    end at ``end``, the last step of the region, as those of the playbook do at the final step. The result of an
-    iteration maps each step to its last result, and ``end`` to a list with one result per arrival (dev/decisions/0010).
+    Each iteration enters the region by ``entry_route`` and ends when all its branches have ended. Branches end at
+    ``end``, the last step of the region, as those of the playbook do at the final step. The result of an iteration maps
+    each step to its last result, and ``end`` to a list with one result per arrival (dev/decisions/0010).
 
-    If the step has tasks, the arcs of ``enter`` are the routes of an item, taken when its tasks have ended. Then there
-    is no ``end``: branches end at the final step, which the region does not contain, and the result of an iteration is
-    that of its tasks (dev/decisions/0067).
+    If the step has tasks, an item takes ``entry_route`` when its tasks have ended. Then there is no ``end``: branches
+    end at the final step, which the region does not contain, and the result of an iteration is that of its tasks
+    (dev/decisions/0067).
+
+    ``on_error`` says what a failed iteration means for the others, ``failure`` what it means for the step.
     """
 
     element: str
@@ -90,7 +92,7 @@ class Loop(msgspec.Struct, frozen=True):
     failure: LoopFailure = "fail"
     frame: Frame | None = None
     region: tuple[str, ...] = ()
-    enter: Route | None = None
+    entry_route: Route | None = None
     end: str = ""
 
     @property
@@ -105,18 +107,20 @@ class Loop(msgspec.Struct, frozen=True):
 
 
 class Arc(msgspec.Struct, frozen=True):
-    """A route to a step. ``on`` is the outcome that it can match (semantics.md 4, 8); no ``when`` means true."""
+    """An arc to a step, followed after the outcome ``on_status`` if ``when`` holds (semantics.md 4, 8); no ``when``
+    means true.
+    """
 
-    to: str
+    target: str
     span: Span
-    on: OnStatus = "ok"
+    on_status: OnStatus = "ok"
     when: Template | None = None
     set: tuple[Assign, ...] = ()
 
 
 class Route(msgspec.Struct, frozen=True):
-    """The arcs of a step. ``exclusive``: the first that matches, in the order of the YAML; ``inclusive``: all that
-    match.
+    """The arcs of a step, and which of them are followed. ``exclusive``: the first that matches, in the order of the
+    YAML; ``inclusive``: all that match.
     """
 
     mode: RouteMode = "exclusive"
@@ -125,7 +129,7 @@ class Route(msgspec.Struct, frozen=True):
 
 
 class AdmitRule(msgspec.Struct, frozen=True):
-    """Admission: the first matching rule applies; by default the step is allowed (semantics.md 10)."""
+    """Whether a step may start. The first matching rule applies; without one the step starts (semantics.md 10)."""
 
     allow: bool
     span: Span
@@ -155,10 +159,11 @@ class FinalStatus(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A node. Without tasks it only routes. ``args`` binds names for the whole step (``input``, ``with``).
+    """A node of the graph. Without tasks it only routes. ``args`` has the names that it binds for all its tasks, the
+    ``input`` of the step.
 
-    ``failure`` says what an unhandled failure of the step means for other branches; None: the default of the graph.
-    ``status`` of the final step is how the run ends (semantics.md 35).
+    ``branch_failure`` says what an unhandled failure of the step means for other branches; None: the default of the
+    graph. ``status`` of the final step is how the run ends (semantics.md 35).
     """
 
     name: str
@@ -177,13 +182,13 @@ class Step(msgspec.Struct, frozen=True):
     hold: Hold | None = None
     status: FinalStatus | msgspec.UnsetType = msgspec.UNSET
     enter: tuple[EnterRule, ...] = ()
-    failure: BranchFailure | None = None
+    branch_failure: BranchFailure | None = None
 
     @property
-    def calls(self) -> tuple[Task, ...]:
-        """The tasks of the step, and the calls of its cursor."""
+    def all_tasks(self) -> tuple[Task, ...]:
+        """The tasks of the step, after those of its cursor."""
         cursor = self.loop.cursor if self.loop is not None else None
-        return self.tasks if cursor is None else (*cursor.calls, *self.tasks)
+        return self.tasks if cursor is None else (*cursor.tasks, *self.tasks)
 
     @property
     def is_synthetic(self) -> bool:

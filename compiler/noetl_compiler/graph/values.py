@@ -41,7 +41,7 @@ class Value(msgspec.Struct, frozen=True):
 
 
 class Assign(msgspec.Struct, frozen=True):
-    """One ``set`` entry: ``target`` is dotted and always rooted (``ctx.a.b``, ``iter.x``).
+    """One entry of ``set``. ``target`` is a dotted path with its root, ``ctx.a.b`` or ``iter.x``.
 
     ``ctx.a[]`` appends the value to a list, ``ctx.a[*]`` each item of the value; ``ctx.a[+]`` adds it to a number,
     ``ctx.a[|]`` merges it into a mapping. Parallel iterations do this in their order; assigning the whole name instead

@@ -43,7 +43,7 @@ def _retry_rule(span: Span, attempts: int) -> Rule:
     return Rule(
         "retry",
         span,
-        on="error",
+        on_status="error",
         when=Template("{{ error.retryable }}", span),
         attempts=Value(attempts),
         backoff="exponential",

@@ -20,15 +20,15 @@ def with_item_regions(steps: Mapping[str, Step], final: str) -> dict[str, Step]:
 
 def _with_region(steps: Mapping[str, Step], step: Step, final: str) -> Step:
     loop = step.loop
-    if loop is None or loop.enter is None or loop.end:
+    if loop is None or loop.entry_route is None or loop.end:
         return step
     on_routes: set[str] = set()
-    pending = [arc.to for arc in loop.enter.arcs]
+    pending = [arc.target for arc in loop.entry_route.arcs]
     while pending:
         name = pending.pop()
         if name not in on_routes and name != final:
             on_routes.add(name)
-            pending += [arc.to for arc in steps[name].route.arcs]
+            pending += [arc.target for arc in steps[name].route.arcs]
     if not on_routes:
-        return replace(step, loop=replace(loop, enter=None))
+        return replace(step, loop=replace(loop, entry_route=None))
     return replace(step, loop=replace(loop, region=tuple(name for name in steps if name in on_routes)))

@@ -73,13 +73,13 @@ class RouteLowering(msgspec.Struct, frozen=True):
         """
         assignments = tuple(assign for arc in group for assign in (*arc.set, *_passed_args(arc)))
         first = group[0]
-        on = first.on or default_on_status(first.when)
-        return Arc(name, first.span, on, first.when, assignments)
+        on_status = first.on_status or default_on_status(first.when)
+        return Arc(name, first.span, on_status, first.when, assignments)
 
     def _lower_arc(self, arc: syntax.Arc) -> Arc:
-        to = self.last_step if arc.to.text == self.loop_end else arc.to.text
+        to = self.last_step if arc.target.text == self.loop_end else arc.target.text
         assignments = (*arc.set, *_passed_args(arc))
-        return Arc(to, arc.span, arc.on or default_on_status(arc.when), arc.when, assignments)
+        return Arc(to, arc.span, arc.on_status or default_on_status(arc.when), arc.when, assignments)
 
 
 def routers_of(step: syntax.Step) -> tuple[str, ...]:
@@ -100,7 +100,7 @@ def _choices(step: syntax.Step) -> tuple[tuple[str, tuple[syntax.Arc, ...]], ...
 def _passed_args(arc: syntax.Arc) -> tuple[Assign, ...]:
     if not arc.args.data:
         return ()
-    return (Assign(passed_target(arc.to.text), arc.args, arc.span),)
+    return (Assign(passed_target(arc.target.text), arc.args, arc.span),)
 
 
 def _router_name(step: syntax.Step, next_: syntax.Next, index: int) -> str:
@@ -109,7 +109,7 @@ def _router_name(step: syntax.Step, next_: syntax.Next, index: int) -> str:
 
 
 def _unconditional(arc: syntax.Arc) -> syntax.Arc:
-    return syntax.Arc(arc.to, arc.span)
+    return syntax.Arc(arc.target, arc.span)
 
 
 def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
@@ -118,7 +118,7 @@ def passed_names(playbook: syntax.Playbook) -> dict[str, Value]:
     for step in playbook.steps:
         for arc in all_arcs_of(step):
             for key in mapping_of(arc.args):
-                passed_spans.setdefault(arc.to.text, {}).setdefault(key, arc.span)
+                passed_spans.setdefault(arc.target.text, {}).setdefault(key, arc.span)
     return {name: _values_of_passed(name, keys) for name, keys in passed_spans.items()}
 
 

@@ -99,7 +99,7 @@ def _lower_task(
         task.kind.text,
         task.span,
         config=config,
-        given=caller_values,
+        inherited_input=caller_values,
         input=task.input,
         auth=resolve_keychain_auth(auth, secrets, task.span),
         timeout=task.timeout,
@@ -125,7 +125,7 @@ def _sinks(task: syntax.Task) -> tuple[Sink, ...]:
 def _lower_policy(policy: syntax.Policy, earlier_labels: list[str], dialect: Dialect) -> graph.Policy:
     unmatched: Unmatched = "continue" if dialect == "v10" else "fail"
     rules = tuple(_lower_rule(rule, earlier_labels) for rule in policy.rules)
-    return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit, policy.clause)
+    return graph.Policy(rules, policy.unmatched or unmatched, policy.circuit, policy.retry_clause)
 
 
 def _lower_rule(rule: syntax.Rule, earlier_labels: list[str]) -> graph.Rule:

@@ -25,7 +25,7 @@ def _drop_spans(value: Any) -> Any:
     if isinstance(value, Task):
         value = msgspec.structs.replace(value, code=None)  # the span of its code in the source
     if isinstance(value, Policy):
-        value = msgspec.structs.replace(value, clause=None)  # the text that the rules were read from
+        value = msgspec.structs.replace(value, retry_clause=None)  # the text that the rules were read from
     if isinstance(value, msgspec.Struct):
         fields = value.__struct_fields__
         return msgspec.structs.replace(value, **{name: _drop_spans(getattr(value, name)) for name in fields})

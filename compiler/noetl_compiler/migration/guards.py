@@ -20,7 +20,7 @@ def emit_guard(context: MigrationContext, outer: SourceMapping, guard: Guard | N
         return None
     unless = tuple(scalar(condition.source) for condition in guard.unless)  # each has its span where it is a condition
     entries = Entries(context, GUARD, outer, outer.span)
-    entries.plain("on_status", guard.on, key_span=NO_SPAN)
+    entries.plain("on_status", guard.on_status, key_span=NO_SPAN)
     entries.node("when", emit_condition(guard.when), key_span=NO_SPAN)
     entries.node("unless", SequenceNode(unless, NO_SPAN) if unless else None, key_span=NO_SPAN)
     return entries.mapping()

@@ -44,10 +44,10 @@ _ATTEMPTS = ("attempts", "max_attempts", "max_iterations")
 def _rule(context: MigrationContext, task: SourceMapping, rule: Rule) -> MappingNode:
     body, origin = rule.body, context.origins.mapping_at(rule.body.span, task)
     action = _action(context, origin, rule)
-    if body.when is None and body.on == "any":
+    if body.when is None and body.on_status == "any":
         return mapping((scalar("else"), mapping((scalar("then", body.span), action))))
     entries = Entries(context, RULE, origin, body.span)
-    entries.plain("on_status", body.on, key_span=body.span)
+    entries.plain("on_status", body.on_status, key_span=body.span)
     entries.node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
     entries.node("then", action, key_span=body.span)
     return entries.mapping()

@@ -57,12 +57,12 @@ def _group(context: MigrationContext, outer: SourceMapping, group: Group) -> Map
 def _arc(context: MigrationContext, outer: SourceMapping, arc: Arc, when: Template | None = None) -> MappingNode:
     """Return an arc. ``when``: its condition; None in a fork, which has the condition of its arcs."""
     origin = context.origins.mapping_at(arc.span, outer)
-    on = None if arc.on == default_on_status(arc.when) else arc.on
+    on_status = None if arc.on_status == default_on_status(arc.when) else arc.on_status
     start = min(arc.span, when.span) if when else arc.span
     entries = Entries(context, TARGET, origin, arc.span)
-    entries.node("step", scalar(arc.to.text, arc.to.span), key_span=start)
+    entries.node("step", scalar(arc.target.text, arc.target.span), key_span=start)
     entries.node("when", emit_condition(when))
-    entries.plain("on_status", on, key_span=NO_SPAN)
+    entries.plain("on_status", on_status, key_span=NO_SPAN)
     entries.node("input", emit_names(origin, arc.args, *keys.INPUT, "data"))
     entries.node("set", emit_assigns(context, origin, arc.set), "set_ctx")
     return entries.mapping(arc.span)

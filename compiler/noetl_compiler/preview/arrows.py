@@ -27,11 +27,13 @@ class Arrow(NamedTuple):
 
 def arrows(graph: Graph, step: Step) -> Iterator[Arrow]:
     """Yield the arrows that leave a step, in the order of its arcs."""
-    entering_arcs = step.loop.enter.arcs if step.loop and step.loop.enter else ()
-    yield from (_entering(step, arc) for arc in entering_arcs if arc.to in graph.steps and arc.to != graph.final)
+    entering_arcs = step.loop.entry_route.arcs if step.loop and step.loop.entry_route else ()
+    yield from (
+        _entering(step, arc) for arc in entering_arcs if arc.target in graph.steps and arc.target != graph.final
+    )
     start = step.loop.end if step.loop and step.loop.end in graph.steps else step.name
     for index, arc in enumerate(step.route.arcs):
-        if arc.to in graph.steps:
+        if arc.target in graph.steps:
             arrow = _arrow(start, arc, "loop" if step.loop else "call")
             is_otherwise = index > 0 and step.route.mode == "exclusive" and not arrow.label
             yield arrow._replace(label="otherwise") if is_otherwise else arrow
@@ -44,11 +46,11 @@ def _ends_a_region(graph: Graph, step: Step) -> bool:
 
 
 def _entering(step: Step, arc: Arc) -> Arrow:
-    return Arrow(step.name, arc.to, f"each {when_in_words(arc.when)}".strip(), "each")
+    return Arrow(step.name, arc.target, f"each {when_in_words(arc.when)}".strip(), "each")
 
 
 def _arrow(start: str, arc: Arc, moment: Moment) -> Arrow:
     arc_test = arc_condition(arc, moment)
-    if arc_test.on == "error":
-        return Arrow(start, arc.to, f"failed {condition_in_words(arc_test)}".strip(), "failure")
-    return Arrow(start, arc.to, condition_in_words(arc_test).removeprefix("when "))
+    if arc_test.on_status == "error":
+        return Arrow(start, arc.target, f"failed {condition_in_words(arc_test)}".strip(), "failure")
+    return Arrow(start, arc.target, condition_in_words(arc_test).removeprefix("when "))

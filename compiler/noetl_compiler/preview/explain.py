@@ -67,7 +67,7 @@ class Explainer:
         self._enclosing_loops = loops_around(graph)
         self._predecessors: dict[str, list[str]] = {}
         for step in graph.steps.values():
-            for target in dict.fromkeys(arc.to for arc in step.route.arcs):
+            for target in dict.fromkeys(arc.target for arc in step.route.arcs):
                 self._predecessors.setdefault(target, []).append(step.name)
 
     def explain(self, name: str, width: int | None = None) -> str:
@@ -147,13 +147,15 @@ class _Explanation:
         else:
             host = "activities noetl.frame, which run the items; a lost one resumes at its last heartbeat"
         line.children.append(Line(host))
-        if loop.enter is not None and not loop.end:
-            line.children += [Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.enter.arcs]
+        if loop.entry_route is not None and not loop.end:
+            line.children += [
+                Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.entry_route.arcs
+            ]
             line.children.append(
                 Line("an iteration ends when its routes have ended, and counts as in flight until then")
             )
-        elif loop.enter is not None:
-            begins = ", ".join(arc.to for arc in loop.enter.arcs)
+        elif loop.entry_route is not None:
+            begins = ", ".join(arc.target for arc in loop.entry_route.arcs)
             line.children.append(
                 Line(f"an iteration starts at {begins} and ends at {loop.end}, or when no branch is active")
             )
@@ -210,16 +212,20 @@ class _Explanation:
     def _edge(self, arc: Arc, moment: Moment) -> Line:
         arc_test = arc_condition(arc, moment)
         when = when_in_words(arc.when)
-        reason = ", as its condition does not read the outcome" if arc.on == default_on_status(arc.when) == "ok" else ""
-        line = self._at(f"-> {arc.to} {when}".rstrip(), arc)
-        line.children = [Line(f"{_BOUNDARIES[arc_test.on]}{reason}"), *map(Line, _sets(arc.set))]
+        reason = (
+            ", as its condition does not read the outcome"
+            if arc.on_status == default_on_status(arc.when) == "ok"
+            else ""
+        )
+        line = self._at(f"-> {arc.target} {when}".rstrip(), arc)
+        line.children = [Line(f"{_BOUNDARIES[arc_test.on_status]}{reason}"), *map(Line, _sets(arc.set))]
         return line
 
     def _otherwise(self) -> Iterator[Line]:
         graph, step = self._graph, self._step
         if can_fall_to_final(graph, step):
             yield Line(f"-> {graph.final} if no edge matches")
-        if all(arc.on == "ok" for arc in step.route.arcs):
+        if all(arc.on_status == "ok" for arc in step.route.arcs):
             yield Line(f"-> {graph.final} after an unhandled failure, which fails the playbook")
 
     def _at(self, text: str, part: Arc | Loop | Rule | Sink | Task | AdmitRule) -> Line:

@@ -25,7 +25,7 @@ def can_fall_to_final(graph: Graph, step: Step) -> bool:
     """Whether a successful step can go to the final step because none of its arcs matches."""
     conditions = [arc_condition(arc, "loop" if step.loop else "call") for arc in step.route.arcs]
     is_closed = any(
-        condition.on != "error" and not condition.cause and not condition.remainder for condition in conditions
+        condition.on_status != "error" and not condition.cause and not condition.remainder for condition in conditions
     )
     return step.name != graph.final and step.route.on_no_match == "end" and not (is_closed and not step.admit)
 
@@ -42,5 +42,5 @@ def _reached_steps(graph: Graph) -> list[str]:
         order.append(name)
         step = graph.steps[name]
         region = step.loop.region if step.loop else ()
-        waiting = [*region, *waiting, *(arc.to for arc in step.route.arcs)]
+        waiting = [*region, *waiting, *(arc.target for arc in step.route.arcs)]
     return order

@@ -47,10 +47,10 @@ class Line(msgspec.Struct):
 def heading(graph: Graph) -> list[str]:
     """Return the name, the entry and final step, and the task queues, credentials and keychain entries of a graph."""
     source = graph.source
-    queues = sorted({task.queue for step in graph.steps.values() for task in step.calls if task.kind not in WAITS})
+    queues = sorted({task.queue for step in graph.steps.values() for task in step.all_tasks if task.kind not in WAITS})
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
     name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
-    stops = "; the first failure stops the other branches" if graph.failure == "fail_fast" else ""
+    stops = "; the first failure stops the other branches" if graph.branch_failure == "fail_fast" else ""
     credentials = ", ".join(map(str, credential_names(graph)))
     keychain = ", ".join(f"{entry.name} ({_provider(entry)})" for entry in graph.keychain)
     return [
@@ -78,8 +78,8 @@ def content(step: Step, tools: Tools = KINDS) -> list[Line]:
         lines.append(Line("runs for each arrival" if step.join == "each" else "runs at the first arrival"))
     if step.timeout and step.timeout.total:
         lines.append(Line(f"at most {duration_in_words(step.timeout.total)}"))
-    if step.failure:
-        lines.append(Line(_FAILURES[step.failure]))
+    if step.branch_failure:
+        lines.append(Line(_FAILURES[step.branch_failure]))
     if step.hold:
         lines.append(Line(f"after a failure it waits for a person, at most {duration_in_words(step.hold.seconds)}"))
     status = [Line(f"the run ends as {value_text(step.status.value)}")] if step.status else []
@@ -94,12 +94,12 @@ def _entering(rule: EnterRule) -> list[Line]:
 
 def _iteration(loop: Loop) -> list[Line]:
     """Return how each iteration of a loop over steps starts and ends, or the routes of each item."""
-    if loop.enter is None:
+    if loop.entry_route is None:
         return []
     if not loop.end:
-        return [Line(f"each item: {_edge(arc)}") for arc in loop.enter.arcs]
+        return [Line(f"each item: {_edge(arc)}") for arc in loop.entry_route.arcs]
     return [
-        *(Line(f"each iteration: {_edge(arc)}") for arc in loop.enter.arcs),
+        *(Line(f"each iteration: {_edge(arc)}") for arc in loop.entry_route.arcs),
         Line(f"each iteration ends at {loop.end}"),
     ]
 
@@ -129,7 +129,7 @@ def _sink(sink: Sink) -> Line:
 def _rules(policy: Policy) -> list[Line]:
     """Return the rules of a task. A last rule without a condition is marked ``otherwise``."""
     lines = [Line(rule_in_words(rule)) for rule in policy.rules]
-    if len(lines) > 1 and read_condition(policy.rules[-1].when, policy.rules[-1].on) == Condition():
+    if len(lines) > 1 and read_condition(policy.rules[-1].when, policy.rules[-1].on_status) == Condition():
         lines[-1].text = f"otherwise {lines[-1].text}"
     if policy.unmatched == "continue" and not matches_every_error(policy):
         lines.append(Line("an error that no rule matches is ignored"))
@@ -140,7 +140,9 @@ def _rules(policy: Policy) -> list[Line]:
 
 def matches_every_error(policy: Policy) -> bool:
     """Whether the rules match every error, so that ``unmatched`` never applies."""
-    return any(read_condition(rule.when, rule.on)[1:] == ("", "") and rule.on != "ok" for rule in policy.rules)
+    return any(
+        read_condition(rule.when, rule.on_status)[1:] == ("", "") and rule.on_status != "ok" for rule in policy.rules
+    )
 
 
 def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
@@ -160,5 +162,5 @@ def edges(graph: Graph, step: Step) -> list[Line]:
 
 def _edge(arc: Arc, moment: Moment = "call") -> str:
     arc_test = arc_condition(arc, moment)
-    prefix = f"{_OUTCOMES[arc_test.on]} {condition_in_words(arc_test)}".strip() or "then"
-    return ", ".join([f"{prefix} -> {arc.to}", *sets_in_words(arc.set)])
+    prefix = f"{_OUTCOMES[arc_test.on_status]} {condition_in_words(arc_test)}".strip() or "then"
+    return ", ".join([f"{prefix} -> {arc.target}", *sets_in_words(arc.set)])

@@ -74,7 +74,7 @@ def condition_in_words(condition: Condition) -> str:
 
 def rule_in_words(rule: Rule) -> str:
     """Return text such as ``retry: up to 3 calls, 0.5 s doubling, at most 60 s, on 429/5xx``."""
-    condition = read_condition(rule.when, rule.on)
+    condition = read_condition(rule.when, rule.on_status)
     details = [
         _calls(rule),
         *_delay(rule),
@@ -88,7 +88,7 @@ def rule_in_words(rule: Rule) -> str:
     ]
     detail_text = ", ".join(detail for detail in details if detail)
     action = f"jump to {rule.to}" if rule.do == "jump" else _ACTIONS.get(rule.do, rule.do)
-    outcome = "" if condition.cause or rule.do == "again" else _OUTCOME[condition.on]
+    outcome = "" if condition.cause or rule.do == "again" else _OUTCOME[condition.on_status]
     when = (
         condition_in_words(condition).replace("when ", "while ", 1)
         if rule.do == "again"
@@ -254,14 +254,16 @@ def guard_in_words(guard: Guard, moment: Moment = "call") -> str:
     """Return text such as ``on error, on 429/5xx, unless error.code == 'quota'``; "" for a guard that matches every
     success.
     """
-    condition = read_condition(guard.when, guard.on, moment)
-    outcome = {"ok": "", "error": "" if condition.cause else "on error", "any": "on success or error"}[condition.on]
-    exceptions = " or ".join(_exception(unless, guard.on) for unless in guard.unless)
+    condition = read_condition(guard.when, guard.on_status, moment)
+    outcome = {"ok": "", "error": "" if condition.cause else "on error", "any": "on success or error"}[
+        condition.on_status
+    ]
+    exceptions = " or ".join(_exception(unless, guard.on_status) for unless in guard.unless)
     return ", ".join(
         part for part in (outcome, condition_in_words(condition), exceptions and f"unless {exceptions}") if part
     )
 
 
-def _exception(unless: Template, on: OnStatus) -> str:
-    condition = read_condition(unless, on)
+def _exception(unless: Template, on_status: OnStatus) -> str:
+    condition = read_condition(unless, on_status)
     return condition_in_words(condition).removeprefix("when ") or value_text(unless.source)

@@ -153,9 +153,9 @@ def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, co
     progress.failures = progress.failures.merged_by_index(report.failures)
     if progress.claims is not None:
         progress.total += report.stats.get("total", 0)
-    if report.rest:
-        first = chunk.first + chunk.size - report.rest if progress.claims is None else progress.total
-        progress.ranges.append((first, report.rest))
+    if report.unstarted:
+        first = chunk.first + chunk.size - report.unstarted if progress.claims is None else progress.total
+        progress.ranges.append((first, report.unstarted))
         progress.ranges.sort()
     if not continues:
         begin_no_more(progress)

@@ -175,9 +175,9 @@ def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
 
 def names_around(step: Step, region: Mapping[str, Step], scope: Mapping[str, Any]) -> dict[str, Json]:
     """Return what the body of the loop reads of the names around it: only these are sent to its workflow."""
-    enter = step.loop.enter if step.loop is not None else None
+    entry_route = step.loop.entry_route if step.loop is not None else None
     cursor = step.loop.cursor if step.loop is not None else None
-    sources = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(enter), *templates_in(region))
+    sources = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(entry_route), *templates_in(region))
     read = {path for source in sources for path in templates.read_paths(source.source)}
     names = Chain({"iter": parent}, scope) if (parent := _parent(scope)) else scope
     return templates.project(names, sorted(read | {outer for path in read for outer in _outer_paths(path)}))

@@ -106,7 +106,7 @@ def joined_results(progress: LoopProgress) -> StoredRef:
             parts += report.stored.parts
             size += report.stored.bytes
         else:
-            parts += [Part(given=report.results)] if report.results else []
+            parts += [Part(inline_items=report.results)] if report.results else []
             size += _size(report.results)
             _add_nulls(parts, total - len(report.results))
         position = first + total
@@ -122,7 +122,13 @@ def _add_nulls(parts: list[Part], count: int) -> None:
 def _add(parts: list[Part], more: Part) -> None:
     """Add a part; merge it with the last one where it continues that."""
     last = parts[-1] if parts else None
-    if last is None or last.given or more.given or not (last.count and more.count) or last.key != more.key:
+    if (
+        last is None
+        or last.inline_items
+        or more.inline_items
+        or not (last.count and more.count)
+        or last.key != more.key
+    ):
         parts.append(more)
     elif not more.key or last.start + last.count == more.start:
         parts[-1] = Part(last.key, last.start, last.count + more.count)

@@ -38,7 +38,7 @@ def chunk_report(
         ctx=state.ctx if chunk.is_sequential else {},
         attempts=state.attempts,
         retries=state.retries,
-        rest=returned_count,
+        unstarted=returned_count,
         clock=state.ids.last,
         steps=state.steps,
         warnings=tuple(state.warnings),

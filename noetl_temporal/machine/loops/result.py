@@ -38,8 +38,8 @@ def loop_result(
     has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
     if reference is not None:
         if has_stats:
-            beside: dict[str, Json] = {"results": None, "stats": stats}
-            reference = replace(reference, under="/results", beside=beside)
+            container: dict[str, Json] = {"results": None, "stats": stats}
+            reference = replace(reference, pointer="/results", container=container)
         return with_stored(outcome, reference)
     return {**outcome, "result": {"results": results, "stats": stats} if has_stats else results}
 

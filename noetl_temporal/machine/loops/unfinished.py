@@ -88,12 +88,12 @@ def _slice(reference: StoredRef, start: int, size: int) -> StoredRef:
 
 
 def _length(part: Part) -> int:
-    return len(part.given) or part.count or 1
+    return len(part.inline_items) or part.count or 1
 
 
 def _cut(part: Part, low: int, high: int) -> Part:
-    if part.given:
-        return Part(given=part.given[low:high])
+    if part.inline_items:
+        return Part(inline_items=part.inline_items[low:high])
     if not part.count:
         return part
     return Part(part.key, part.start + low if part.key else 0, high - low)

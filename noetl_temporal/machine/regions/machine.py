@@ -131,27 +131,27 @@ class RegionMachine(Machine):
     def begin(self) -> None:
         """Enter the region."""
         step = self._outer.input.step
-        if step.loop is None or step.loop.enter is None:
+        if step.loop is None or step.loop.entry_route is None:
             return
-        routes = enter_region(self._execution, *self._entry(step, step.loop.enter))
+        routes = enter_region(self._execution, *self._entry(step, step.loop.entry_route))
         if routes.raised is not None:
             self._record_failure(failure_at(self.graph.source, step.name, routes.raised.outcome, routes.raised.span))
-        self.state.arrivals.extend((arc.to, "") for arc in routes.chosen.arcs)
+        self.state.arrivals.extend((arc.target, "") for arc in routes.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
         """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. Returns the end of the
         iteration if no route is taken. A route that is taken after a failure handles it.
         """
         step = self._outer.input.step
-        if step.loop is None or step.loop.enter is None:
+        if step.loop is None or step.loop.entry_route is None:
             return end
         status: StepStatus = "failed" if end.status == "error" else "completed"
         self.state.records[step.name] = StepRecord(status, kind, end.outcome, tasks.records)
-        routes = enter_region(self._execution, *self._entry(step, step.loop.enter), end, kind)
+        routes = enter_region(self._execution, *self._entry(step, step.loop.entry_route), end, kind)
         if routes.raised is not None:
             outcome = {**end.outcome, **routes.raised.outcome}
             return end if end.status == "error" else replace(routes.raised, outcome=outcome)
-        self.state.arrivals.extend((arc.to, "") for arc in routes.chosen.arcs)
+        self.state.arrivals.extend((arc.target, "") for arc in routes.chosen.arcs)
         return None if routes.chosen.arcs else end
 
     def _entry(self, step: Step, enter: Route) -> tuple[Step, StepRun]:

@@ -41,7 +41,7 @@ def region_of(chunk: ChunkInput) -> Region | None:
         return None
     end_step = Step(_END, chunk.step.span, injected=True)
     steps = {**chunk.steps, _END: end_step}
-    graph = Graph(VERSION, "", chunk.source, _END, _END, steps, failure=chunk.failure, names=chunk.names)
+    graph = Graph(VERSION, "", chunk.source, _END, _END, steps, branch_failure=chunk.branch_failure, names=chunk.names)
     return Region(GraphPlan(graph), loop.end)
 
 

@@ -29,4 +29,4 @@ class GraphPlan:
 def _ends_of(graph: Graph) -> dict[str, str]:
     """End -> the loop over steps that it ends; the only route of a loop leads to its end."""
     loops = (step for step in graph.steps.values() if step.loop is not None and step.loop.end)
-    return {step.route.arcs[0].to: step.name for step in loops}
+    return {step.route.arcs[0].target: step.name for step in loops}

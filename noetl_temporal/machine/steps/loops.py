@@ -158,7 +158,7 @@ def chunk_input(
         names=execution.graph.names,
         step=step,
         steps=steps_within(execution.graph.steps, loop),
-        failure=execution.graph.failure,
+        branch_failure=execution.graph.branch_failure,
         items=[] if progress.kept else progress.items[chunk.first : chunk.first + chunk.size],
         scope=progress.scope,
         slot=chunk.slot,
@@ -288,7 +288,7 @@ def _description(step: Step, progress: LoopProgress) -> dict[str, Json]:
 
 def _task_description(task: Task) -> dict[str, Json]:
     policy = task.policy
-    clause = None if policy is None else policy.clause
+    clause = None if policy is None else policy.retry_clause
     return {"name": task.label, "tool": task.kind, **({} if clause is None else {"retry": clause})}
 
 

@@ -194,10 +194,10 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
         _defer_failures(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
     else:
         _add_failure(execution, step, run, end, handled=is_handled)
-    if end.beside is not None:
-        _add_failure(execution, step, run, end.beside, handled=False)
+    if end.guarded_failure is not None:
+        _add_failure(execution, step, run, end.guarded_failure, handled=False)
         is_handled = False
-    stops = not is_handled and (step.failure or execution.graph.failure) == "fail_fast"
+    stops = not is_handled and (step.branch_failure or execution.graph.branch_failure) == "fail_fast"
     return StepExit(step.name, targets or (execution.graph.final,), stops)
 
 

@@ -40,7 +40,7 @@ def _skip_router(execution: Execution, name: str) -> str:
     steps = execution.graph.steps
     if not steps[name].is_synthetic:
         return name
-    return next((step.name for step in steps.values() if any(arc.to == name for arc in step.route.arcs)), name)
+    return next((step.name for step in steps.values() if any(arc.target == name for arc in step.route.arcs)), name)
 
 
 def _result_of(record: StepRecord) -> PlainOutcome:

@@ -59,7 +59,7 @@ def render_input(value: Value, scope: Mapping[str, Any]) -> tuple[Json, dict[str
             template = Value(source, {"": span})
             reference = stored_list(partial(templates.render, template, scope))
             if reference is not None:
-                kept[place] = replace(reference, under="", beside={})
+                kept[place] = replace(reference, pointer="", container={})
     if not kept:
         return templates.render(value, scope), {}
     others = {place: span for place, span in value.templates.items() if place not in kept}

@@ -26,4 +26,4 @@ def may_follow(tasks: Sequence[Task], index: int) -> bool:
     """Whether a guarded task may run after a failure of this one, which is not guarded itself."""
     if tasks[index].guard is not None:
         return False
-    return any(task.guard is not None and task.guard.on != "ok" for task in tasks[index + 1 :])
+    return any(task.guard is not None and task.guard.on_status != "ok" for task in tasks[index + 1 :])

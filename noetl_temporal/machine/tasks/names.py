@@ -37,7 +37,7 @@ class PipelineNames:
         """Return the given names, overridden by the task's input, whose templates see them. In profiles where args
         override input, it is the other way round: the input has defaults for what the step or the route binds.
         """
-        outer_input = _names(task, self._render(task.given))
+        outer_input = _names(task, self._render(task.inherited_input))
         task_input = _names(task, self._render(task.input, outer_input))
         if self._host.names.args_over_input and task.guard is None:
             task_input |= {name: value for name, value in outer_input.items() if value is not None}
@@ -45,7 +45,7 @@ class PipelineNames:
 
     def call_input(self, task: Task) -> CallInput:
         """Return the same for the call of a playbook, in which stored lists are references."""
-        outer_input = self._call_input(task, task.given)
+        outer_input = self._call_input(task, task.inherited_input)
         task_input = self._call_input(task, task.input, outer_input.names.deferred)
         if self._host.names.args_over_input and task.guard is None:
             task_input = task_input.under(outer_input.without_nulls())

@@ -345,9 +345,9 @@ class Pipeline(TaskExecutions):
             state.failed = state.index
             self._advance(stop=False)
         elif state.failure is not None:
-            beside = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
+            guarded_failure = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
             self._run_out()
-            self.end = self.end and replace(self.end, beside=beside)
+            self.end = self.end and replace(self.end, guarded_failure=guarded_failure)
         else:
             self._end("error", outcome)
 

@@ -40,7 +40,7 @@ class TaskPlan:
         self.attempt_sinks = _of_level(task, "attempt")
         self.task_sinks = _of_level(task, "task")
         self.needs_scope = bool(self.rules or self.attempt_sinks)
-        self.binds_names = bool(task.given.data or task.input.data)
+        self.binds_names = bool(task.inherited_input.data or task.input.data)
         self.first_names: Mapping[str, Any] = {"_task": task.label, "_prev": None}
 
     @cached_property
@@ -113,7 +113,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
     return CallRule(
         index=index,
         do=rule.do if rule.wait_for is None else "wait",
-        on=rule.on,
+        on_status=rule.on_status,
         when=rule.when.source if rule.when else None,
         attempts=rule.attempts,
         backoff=rule.backoff,

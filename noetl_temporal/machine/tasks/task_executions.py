@@ -36,15 +36,15 @@ MAX_EXECUTIONS = 1_000_000
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure. ``beside``: a
-    guarded task failed after it, too.
+    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure.
+    ``guarded_failure`` is that of a guarded task that failed after it.
     """
 
     status: Literal["ok", "error", "cancelled"]
     outcome: PlainOutcome
     task: str | None
     span: Span
-    beside: End | None = None
+    guarded_failure: End | None = None
 
 
 class TaskExecutions:

@@ -45,7 +45,7 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _wait_of_chunk_opened(self, wait: Wait) -> None:
         """A chunk that continues as new reports its waits again, including one whose answer is being sent."""
-        is_known = wait.id in self.state.waits or wait.id in self.state.handed
+        is_known = wait.id in self.state.waits or wait.id in self.state.sent_answers
         if not is_known and self._is_in_flight(wait):
             self.state.waits[wait.id] = wait
             self._adjust_if_held(wait)
@@ -57,10 +57,10 @@ class Answering(Engine[PlaybookState, StepRun]):
             self._remove_wait(wait)
         if fact.request and not is_repeated(fact.request, self.state, ()):
             self.state.used_signals.append(fact.request)
-        answer = self.state.handed.get(fact.wait_id)
+        answer = self.state.sent_answers.get(fact.wait_id)
         if answer is None or not (fact.is_answered or fact.returned is not None or answer.signal is None):
             return  # the answer is in transit, and will be returned
-        del self.state.handed[fact.wait_id]
+        del self.state.sent_answers[fact.wait_id]
         if answer.signal is not None and not fact.is_answered:
             self._pass_or_keep(answer.signal, first=True)
 
@@ -123,7 +123,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         """Hand the answer to waits of a chunk."""
         for wait in waits:
             del self.state.waits[wait.id]
-            self.state.handed[wait.id] = answer
+            self.state.sent_answers[wait.id] = answer
         if any(wait.kind == "held" for wait in waits):
             self._adjust_deadlines()
         self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))

@@ -111,7 +111,7 @@ def _keeping_problem(state: PlaybookState, signal: Signal, earlier_signals: Iter
 def known_waits(state: PlaybookState, unfed_facts: Iterable[Fact]) -> Mapping[str, Wait]:
     """Return the open waits by id, also those that a chunk has reported and the machine has not applied yet."""
     new_waits = (fact.wait for fact in unfed_facts if isinstance(fact, WaitOpened))
-    return {**{wait.id: wait for wait in new_waits if wait.id not in state.handed}, **state.waits}
+    return {**{wait.id: wait for wait in new_waits if wait.id not in state.sent_answers}, **state.waits}
 
 
 def decision_problem(state: PlaybookState, decision: Decided, unfed_facts: Sequence[Fact]) -> str | None:

@@ -116,7 +116,9 @@ def _target_groups(rule: CaseRule, default_groups: tuple[Group, ...], case_step:
     actions = rule.actions
     if actions.next:
         return [
-            _with_assignments(_with_condition(rule.when, rule.on, (*actions.next, *actions.parallel)), rule, case_step)
+            _with_assignments(
+                _with_condition(rule.when, rule.on_status, (*actions.next, *actions.parallel)), rule, case_step
+            )
         ]
     if "ok" not in rule.outcomes:
         return []
@@ -127,8 +129,8 @@ def _target_groups(rule: CaseRule, default_groups: tuple[Group, ...], case_step:
     return [_with_assignments(group, rule, case_step) for group in groups]
 
 
-def _with_condition(when: Template | None, on: OnStatus, arcs: Group) -> Group:
-    return tuple(replace(arc, when=when, on=on) for arc in arcs)
+def _with_condition(when: Template | None, on_status: OnStatus, arcs: Group) -> Group:
+    return tuple(replace(arc, when=when, on_status=on_status) for arc in arcs)
 
 
 def _with_assignments(group: Group, rule: CaseRule, case_step: CaseStep) -> Group:

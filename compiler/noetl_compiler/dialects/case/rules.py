@@ -73,7 +73,7 @@ class CaseRule(msgspec.Struct, frozen=True):
         return self.when is None and bool(self.unless)
 
     @property
-    def on(self) -> OnStatus:
+    def on_status(self) -> OnStatus:
         """The outcomes that it can match, in the form of a policy rule."""
         return self.outcomes[0] if len(self.outcomes) == 1 else "any"
 

@@ -151,13 +151,13 @@ def _reads_assigned(value: Value, pointer: str, assignments: tuple[Assign, ...])
 
 def guard_of(rule: CaseRule) -> Guard:
     """Return the guard under which a rule's tasks and sinks run."""
-    return Guard(rule.on, rule.when, rule.unless)
+    return Guard(rule.on_status, rule.when, rule.unless)
 
 
 def guarded_sinks(rules: tuple[CaseRule, ...]) -> tuple[Sink, ...]:
     """Return the sinks of rules that match a success. The sinks of other rules become tasks (guarded_tasks)."""
     return tuple(
-        structs.replace(sink, guard=structs.replace(guard_of(rule), on="ok"))
+        structs.replace(sink, guard=structs.replace(guard_of(rule), on_status="ok"))
         for rule in rules
         if "ok" in rule.outcomes
         for sink in rule.actions.sinks

@@ -52,7 +52,7 @@ def _steps_for_workbook_tasks(playbook: Playbook, workbook: Mapping[str, Task]) 
     """Yield a step for each workbook task that is the target of an arc."""
     known_names = {step.name.text for step in playbook.steps}
     for arc in (arc for step in playbook.steps for arc in arcs_of(step)):
-        name = arc.to
+        name = arc.target
         if name.text in workbook and name.text not in known_names:
             known_names.add(name.text)
             task = Task(name, Name("workbook", name.span), name.span, workbook=name)

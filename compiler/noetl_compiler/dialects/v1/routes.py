@@ -48,7 +48,7 @@ def _with_on_error(routes: Next | None, fields: Fields) -> Next | None:
     error_routes = _read_arcs(node, fields.report)
     if error_routes is None:
         return routes
-    groups = tuple(tuple(replace(arc, on="error") for arc in group) for group in error_routes.groups)
+    groups = tuple(tuple(replace(arc, on_status="error") for arc in group) for group in error_routes.groups)
     return replace(routes, groups=(*routes.groups, *groups)) if routes else replace(error_routes, groups=groups)
 
 
