@@ -2,7 +2,7 @@
 
 Larger details would go to the payload store, and if it were unavailable, the activity would be cancelled. So the
 details contain the last records, and counts of the earlier ones. The earlier records are in *segments* in the payload
-store, each of which refers to the previous one. Pure: the workflow reads details as well.
+store, each of which refers to the previous one. Workflows read details as well, so this module does no I/O.
 """
 
 from __future__ import annotations
@@ -19,52 +19,53 @@ __all__ = [
     "Details",
     "Segment",
     "attempt_counts",
-    "attempts_in",
     "details_within_limit",
     "excess_count",
+    "records_in_details",
     "shortened_record",
 ]
 
 DETAIL_BYTES = 3_500
-"""The most bytes of records in one heartbeat, which keeps the details under 4 KB."""
+"""The maximum size of the records in one heartbeat, which keeps the details under 4 KB."""
 
-SHORT_MESSAGE = 200
-"""Characters to which an error is truncated if a single record is too large."""
+SHORT_MESSAGE_CHARACTERS = 200
+"""The length to which the message of an error is truncated if a single record is too large."""
 
 
 class Details(msgspec.Struct, frozen=True, omit_defaults=True):
     """The details of a heartbeat: the records of a call's attempts.
 
-    ``records`` are the last attempts, in order; ``before`` counts the earlier ones. ``first`` is the first attempt,
-    unless it is in ``records`` or stored. ``older`` is the key of the last stored segment. ``temporal`` is the number
-    that Temporal gave the last attempt; it restarts at 1 when the activity is reset.
+    ``records`` are those of the last attempts, in order; ``omitted_counts`` counts the attempts before them. ``first``
+    is the record of the first attempt, unless it is in ``records`` or in a segment. ``last_segment`` is the key of the
+    last stored segment. ``temporal_attempt`` is the number that Temporal gave the last attempt; it restarts at 1 when
+    the activity is reset.
     """
 
     records: tuple[AttemptRecord, ...]
-    before: AttemptCounts = AttemptCounts()
+    omitted_counts: AttemptCounts = AttemptCounts()
     first: AttemptRecord | None = None
-    older: str | None = None
-    temporal: int = 0
+    last_segment: str | None = None
+    temporal_attempt: int = 0
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Records that were stored together; ``older`` is the key of the segment before."""
+    """Records that were stored together. ``previous`` is the key of the previous segment, None for the first."""
 
     records: tuple[AttemptRecord, ...]
-    older: str | None = None
+    previous: str | None = None
 
 
-def attempts_in(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
-    """Return the attempts that are recorded in the heartbeat details themselves."""
+def records_in_details(details: Sequence[Any]) -> tuple[AttemptRecord, ...]:
+    """Return the records in the details of a heartbeat, without those in segments."""
     if not details:
         return ()
-    heartbeat = msgspec.convert(details[0], Details)
-    return heartbeat.records if heartbeat.first is None else (heartbeat.first, *heartbeat.records)
+    last_details = msgspec.convert(details[0], Details)
+    return last_details.records if last_details.first is None else (last_details.first, *last_details.records)
 
 
-def attempt_counts(records: Iterable[AttemptRecord], before: AttemptCounts | None = None) -> AttemptCounts:
-    """Count the records, and add the counts ``before`` them."""
-    total, used, ok, lost, interrupted = msgspec.structs.astuple(before or AttemptCounts())
+def attempt_counts(records: Iterable[AttemptRecord], omitted_counts: AttemptCounts | None = None) -> AttemptCounts:
+    """Count the attempts with these records, and add ``omitted_counts``."""
+    total, used, ok, lost, interrupted = msgspec.structs.astuple(omitted_counts or AttemptCounts())
     for record in records:
         total += 1
         used += record.status in ("ok", "error")
@@ -85,17 +86,20 @@ def excess_count(records: Sequence[AttemptRecord], limit: int = DETAIL_BYTES) ->
 
 
 def details_within_limit(details: Details) -> Details:
-    """Return the details within the size limit: older records are only counted, the last is shortened if necessary."""
+    """Return the details within DETAIL_BYTES: without the oldest records, which are only counted; if the last record is
+    too large, it is shortened.
+    """
     limit = DETAIL_BYTES - len(msgspec.json.encode(details.first))
     excess = excess_count(details.records, limit)
     records = details.records[excess:] or tuple(map(shortened_record, details.records[-1:]))
-    before = attempt_counts(details.records[: len(details.records) - len(records)], details.before)
-    return msgspec.structs.replace(details, records=records, before=before)
+    omitted_records = details.records[: len(details.records) - len(records)]
+    omitted_counts = attempt_counts(omitted_records, details.omitted_counts)
+    return msgspec.structs.replace(details, records=records, omitted_counts=omitted_counts)
 
 
 def shortened_record(record: AttemptRecord) -> AttemptRecord:
     """Return a record of about 1 KB: without its sinks, and with its error truncated."""
     error = record.error
     if error is not None:
-        error = {"kind": str(error.get("kind"))[:40], "message": str(error.get("message"))[:SHORT_MESSAGE]}
+        error = {"kind": str(error.get("kind"))[:40], "message": str(error.get("message"))[:SHORT_MESSAGE_CHARACTERS]}
     return msgspec.structs.replace(record, error=error, sinks=(), indeterminate=(), worker=record.worker[:100])

@@ -1,4 +1,6 @@
-"""Ends an attempt: evaluates the rules, then reports, requests another attempt, or handles an interruption."""
+"""Ends an attempt: evaluates the rules, then returns the report of the call, requests another attempt, or handles an
+interruption.
+"""
 
 from __future__ import annotations
 
@@ -28,23 +30,25 @@ from noetl_temporal.machine.call import (
 from noetl_temporal.machine.policy import Decision, RuleError, decide, failure_of, is_last_page
 from noetl_temporal.machine.scope import LazyNames
 from noetl_temporal.stored_values import store_large_result
-from noetl_temporal.tool_outcome import refusal
+from noetl_temporal.tool_outcome import failed_outcome
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["MAX_DELAY", "AttemptEnd", "end_interrupted", "leave_to_another_worker"]
 
 MAX_DELAY = 365 * 86_400.0
-"""Seconds. An exponential backoff without ``max_delay`` soon exceeds the range of dates."""
+"""The maximum delay before an attempt, in seconds: an exponential backoff without ``max_delay`` soon exceeds the range
+of dates.
+"""
 
 MISSING_KEY_DELAY = timedelta(seconds=5)
-"""How long a call that a worker could not decrypt waits before another attempt."""
+"""The delay before another attempt of a call that a worker could not decrypt."""
 
 READ_RECORDS_SECONDS = 5.0
-"""How long a cancelled attempt may take to read the records of those before it."""
+"""How long a cancelled attempt may take to read the records of earlier attempts."""
 
 
 class AttemptEnd:
-    """Ends one attempt. ``scope`` returns the names that rules see with an outcome."""
+    """Ends one attempt. ``scope`` returns the names that rules see when the call has this outcome."""
 
     def __init__(
         self, call: ToolCall, log: CallLog, values: ValueStore, scope: Callable[[PlainOutcome], Mapping[str, Any]]
@@ -57,15 +61,15 @@ class AttemptEnd:
     async def conclude(
         self, outcome: PlainOutcome, *, may_retry: bool, sinks: tuple[SinkRecord, ...], is_called: bool, is_reused: bool
     ) -> ToolReport:
-        """Apply the rules to the outcome, and return the report. Raises the error that asks Temporal for another
+        """Apply the rules to the outcome, and return the report. Raises ApplicationError if a rule requests another
         attempt.
         """
-        decision, failed = self._decide(outcome)
-        if decision.do == "retry" and self._log.stop_reason == "cancelled":
+        decision, rule_failure = self._decide(outcome)
+        if decision.do == "retry" and self._log.interruption_reason == "cancelled":
             decision = Decision(indeterminate=decision.indeterminate)
-        if decision.do == "retry" and not (may_retry and self._log.number < MAX_ATTEMPTS):
+        if decision.do == "retry" and not (may_retry and self._log.attempt_number < MAX_ATTEMPTS):
             decision = replace(decision, do="fail", delay=0.0, exhausted=True)
-        self._log.end(
+        self._log.end_attempt(
             status="ok" if outcome["status"] == "ok" else "error",
             error=outcome.get("error"),
             rule=decision.rule,
@@ -80,13 +84,14 @@ class AttemptEnd:
         if decision.do == "retry":
             await self._log.save()
             raise self._retry_error(outcome, decision)
-        rule = None if failed else decision.rule
+        rule = None if rule_failure else decision.rule
         attempts, warnings = await self._log.all_records(), decision.warnings
         return await self._store_report(
-            ToolReport(outcome, rule, decision.exhausted, attempts, failed=failed, warnings=warnings)
+            ToolReport(outcome, rule, decision.exhausted, attempts, failed=rule_failure, warnings=warnings)
         )
 
     def _decide(self, outcome: PlainOutcome) -> tuple[Decision, RuleFailure | None]:
+        """Return the decision of the rules, and the failure if a rule cannot be evaluated."""
         if not self._call.rules:
             return Decision(), None
         try:
@@ -127,37 +132,41 @@ class AttemptEnd:
         return compact_report
 
     def _store_large_result(self, report: ToolReport) -> Awaitable[ToolReport]:
-        """Return the report for history. A result of an item stays in one piece: that of the loop refers to it."""
+        """Return the report for history. The result of an item is not stored page by page, as that of its loop refers
+        to it as a whole.
+        """
         return store_large_result(report, self._values, is_paged=self._call.iteration is None)
 
 
 def _compact_report(report: ToolReport, counts: AttemptCounts) -> ToolReport:
-    """Return the report without what history has anyway: the last worker, and counts that its attempts show."""
+    """Return the report without values that history has elsewhere: the last worker, and counts that equal the number of
+    records.
+    """
     *before, last = report.attempts
     report = replace(report, attempts=(*before, replace(last, worker="")))
     return report if counts.used == counts.total == len(report.attempts) else replace(report, counts=counts)
 
 
 async def leave_to_another_worker(log: CallLog, undecryptable: UndecryptableValue) -> NoReturn:
-    """End an attempt of a call that this worker cannot decrypt, as if the worker stopped.
+    """End an attempt of a call that this worker cannot decrypt, as if the worker had stopped.
 
-    Raises the error that makes Temporal run the call again, on any worker.
+    Raises ApplicationError, so that Temporal starts another attempt on any worker.
     """
-    log.end(status="shutdown", is_called=False)
+    log.end_attempt(status="shutdown", is_called=False)
     await log.save()
     raise missing_key_failure(undecryptable, MISSING_KEY_DELAY)
 
 
 async def end_interrupted(log: CallLog, is_called: bool) -> ToolReport:
-    """Return the report of a call that was cancelled. Raises the error that makes Temporal run another attempt, or
-    CancelledError if no reason is known: the attempt is lost.
+    """Return the report of a call that was cancelled. For any other reason, raises ApplicationError, so that Temporal
+    starts another attempt; CancelledError without a reason: the attempt is lost.
     """
-    reason = log.stop_reason
+    reason = log.interruption_reason
     if reason is None:
         raise asyncio.CancelledError
-    log.end(status=reason, is_called=is_called)
+    log.end_attempt(status=reason, is_called=is_called)
     if reason == "cancelled":
-        outcome = refusal("cancelled", "the call was cancelled")
+        outcome = failed_outcome("cancelled", "the call was cancelled")
         return ToolReport(outcome, attempts=await _attempts_within_timeout(log), counts=log.counts)
     await log.save()
     raise interruption_error(reason)
@@ -168,7 +177,7 @@ async def _attempts_within_timeout(log: CallLog) -> tuple[AttemptRecord, ...]:
         async with asyncio.timeout(READ_RECORDS_SECONDS):
             return await log.all_records()
     except TimeoutError:
-        return log.latest
+        return log.records
 
 
 def _error_of(outcome: PlainOutcome) -> Mapping[str, Json]:

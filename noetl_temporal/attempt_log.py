@@ -32,41 +32,41 @@ from noetl_temporal.attempt_details import (
 )
 from noetl_temporal.call_log import CallLog
 from noetl_temporal.heartbeats import heartbeating
-from noetl_temporal.interruptions import stop_reason
+from noetl_temporal.interruptions import interruption_reason
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["AttemptLog"]
 
-SEGMENT_FROM = DETAIL_BYTES // 4
-"""Bytes of records that stay in the details when a segment is stored: room for some before the next one."""
+REMAINING_BYTES = DETAIL_BYTES // 4
+"""Bytes of records that stay in the details when a segment is stored, so that some fit before the next one."""
 
 STORE_SECONDS = 2.0
-"""How long an attempt waits for the payload store to take a segment."""
+"""How long an attempt waits until a segment is stored."""
 
 _log = logging.getLogger(__name__)
 
 
 class AttemptLog(CallLog):
-    """The attempts so far, with the record of the current one last. Created at the start of an attempt."""
+    """The log of a call in an activity of its own. Created at the start of an attempt."""
 
     def __init__(self, values: ValueStore) -> None:
         info = activity.info()
         previous = _previous_details(info)
-        super().__init__(previous.records, previous.before)
+        super().__init__(previous.records, previous.omitted_counts)
         self._values = values
         self._temporal_attempt = info.attempt
-        self._first, self._older = previous.first, previous.older
-        self._add_unreported_attempts(info, previous.temporal)
-        self.begin()
+        self._first_record, self._last_segment = previous.first, previous.last_segment
+        self._add_unreported_attempts(info, previous.temporal_attempt)
+        self.begin_attempt()
         self._has_sent_heartbeat = False
 
     def _add_unreported_attempts(self, info: activity.Info, last_attempt: int) -> None:
-        """Add a record for each attempt since the last one that reported, whose number at Temporal was
+        """Add a record for each attempt after the last one that reported, to which Temporal gave the number
         ``last_attempt``.
 
-        If the number has not risen, the activity was reset: Temporal counts from 1 again. The attempt that was running
-        then, whose heartbeats Temporal ignores from then on, counts as the first.
+        If the number of the current attempt is not larger, the activity was reset: Temporal counts from 1 again. The
+        attempt that was running during the reset, whose heartbeats Temporal ignores from then on, counts as the first.
         """
         last_reported = last_attempt
         if info.attempt <= last_attempt:
@@ -81,13 +81,13 @@ class AttemptLog(CallLog):
             self._records.append(AttemptRecord(self._next_number, start_time, "lost"))
 
     @property
-    def stop_reason(self) -> AttemptStatus | None:
+    def interruption_reason(self) -> AttemptStatus | None:
         """The reason why Temporal interrupts the activity."""
-        return stop_reason()
+        return interruption_reason()
 
     # ---- heartbeats -------------------------------------------------------------------------------------------------
 
-    def beat(self) -> None:
+    def send_heartbeat(self) -> None:
         """Send a heartbeat with the log as its details."""
         self._has_sent_heartbeat = True
         activity.heartbeat(self._details())
@@ -96,52 +96,51 @@ class AttemptLog(CallLog):
         """Send a heartbeat before a call that must not be repeated. When a person resets the activity, Temporal forgets
         its attempts: then only the heartbeat shows that there was one."""
         if not self._has_sent_heartbeat:
-            self.beat()
+            self.send_heartbeat()
 
     def heartbeating(self) -> AbstractContextManager[None]:
-        """Send heartbeats until the block ends, the first immediately if there are records of earlier attempts."""
-        return heartbeating(self.beat, at_once=len(self._records) > 1 or bool(self._before.total))
+        """Send heartbeats until the block ends; the first one immediately if there were earlier attempts."""
+        return heartbeating(self.send_heartbeat, at_once=len(self._records) > 1 or bool(self._omitted_counts.total))
 
     def _details(self) -> Details:
-        first = self._first
-        if first is None and self._older is None and excess_count(self._records):
+        first = self._first_record
+        if first is None and self._last_segment is None and excess_count(self._records):
             first = shortened_record(self._records[0])
         return details_within_limit(
-            Details(tuple(self._records), self._before, first, self._older, self._temporal_attempt)
+            Details(tuple(self._records), self._omitted_counts, first, self._last_segment, self._temporal_attempt)
         )
 
     # ---- the end of the attempt -------------------------------------------------------------------------------------
 
     async def save(self) -> None:
-        """Save the log for the next attempt: store the records that exceed a heartbeat, and send a heartbeat."""
+        """Save the log for the next attempt: store the records that do not fit in a heartbeat, and send a heartbeat."""
         if self._values.is_available and excess_count(self._records):
-            await self._store(excess_count(self._records, SEGMENT_FROM))
-        self.beat()
+            await self._store_segment(excess_count(self._records, REMAINING_BYTES))
+        self.send_heartbeat()
 
-    async def _store(self, count: int) -> None:
-        segment = Segment(tuple(self._records[:count]), self._older)
+    async def _store_segment(self, count: int) -> None:
+        """Store the first ``count`` records in a segment. If that fails, they stay in memory."""
+        segment = Segment(tuple(self._records[:count]), self._last_segment)
         try:
             async with asyncio.timeout(STORE_SECONDS):
                 key = await self._values.put(msgspec.json.encode(segment))
         except Exception as error:
             _log.warning("the records of %d attempts cannot be stored: %s: %s", count, type(error).__name__, error)
             return
-        self._before, self._older = attempt_counts(segment.records, self._before), key
+        self._omitted_counts, self._last_segment = attempt_counts(segment.records, self._omitted_counts), key
         del self._records[:count]
 
     async def all_records(self) -> tuple[AttemptRecord, ...]:
-        """Return all known records, including stored ones. Retries until they can be read."""
-        records, older = tuple(self._records), self._older
-        while older is not None:
+        """Return all records, including those in segments, which are read with retries."""
+        records, key = tuple(self._records), self._last_segment
+        while key is not None:
             try:
-                text = await retry_until_done(
-                    "the records of attempts cannot be read", partial(self._values.get, older)
-                )
+                text = await retry_until_done("the records of attempts cannot be read", partial(self._values.get, key))
             except LookupError:
                 break
             segment = msgspec.json.decode(text, type=Segment)
-            records, older = (*segment.records, *records), segment.older
-        return records if self._first is None else (self._first, *records)
+            records, key = (*segment.records, *records), segment.previous
+        return records if self._first_record is None else (self._first_record, *records)
 
 
 def _previous_details(info: activity.Info) -> Details:

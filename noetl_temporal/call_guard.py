@@ -4,8 +4,8 @@ valid signatures.
 Anyone who can connect to Temporal can schedule any activity of a worker. The local activities, which store and load
 values and end chunks, run only if a workflow of the same process calls them.
 
-A call that cannot be decrypted here waits, and its heartbeats repeat the details of the last one: if its attempt ended
-because of the missing key, it would count as lost.
+A call that cannot be decrypted here waits until the worker stops, and its heartbeats repeat the last details: if its
+attempt ended because of the missing key, it would count as lost.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class _GuardedActivity(ActivityInboundInterceptor):
         )
         if undecryptable is not None and _must_wait(details):
             await _wait_for_shutdown(undecryptable, details)
-        problem = _refusal(input)
-        if problem is not None:
-            raise ApplicationError(problem, type=REFUSED, non_retryable=True)
+        reason = _refusal(input)
+        if reason is not None:
+            raise ApplicationError(reason, type=REFUSED, non_retryable=True)
         return await super().execute_activity(input)
 
 
 def _must_wait(details: Sequence[Any]) -> bool:
-    """Whether the call waits here. Other calls go to another worker, as their log can be read (run_tool.py)."""
+    """Whether the call waits here: its log cannot be read. Other calls are left to another worker (run_tool.py)."""
     return activity.info().activity_type == FRAME_ACTIVITY or any(
         isinstance(argument, UndecryptableValue) for argument in details
     )
 
 
 async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequence[Any]) -> None:
-    """Send heartbeats until the worker stops. Raises the error that makes Temporal give the call to another worker."""
+    """Send heartbeats until the worker stops. Raises ApplicationError, so that another worker gets the call."""
     info = activity.info()
     _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, undecryptable.message)
     with heartbeating(lambda: activity.heartbeat(*details), at_once=False):
@@ -74,9 +74,10 @@ async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequenc
 
 
 def _refusal(execution: ExecuteActivityInput) -> str | None:
+    """Return why an activity is refused; None if it is accepted."""
     match execution.args:
-        case [RefusedValue(why)]:
-            return why
+        case [RefusedValue(reason)]:
+            return reason
         case [ToolCall() | FrameInput() | UnreadValue() | UndecryptableValue() | CredentialNames()]:
             return None
         case _ if activity.info().is_local:

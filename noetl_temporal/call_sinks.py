@@ -1,4 +1,4 @@
-"""The sinks of a call and the ledger beside their rows (semantics.md 26, 26a).
+"""Performs the sinks of a call, and reads and writes the ledger next to their rows (semantics.md 26, 26a).
 
 The first transactional sink stores the outcome of the call in its transaction, unless the tool itself has stored it (a
 SQL call). A later attempt reads that outcome instead of repeating the call, and runs the sinks that have not stored
@@ -33,11 +33,13 @@ from noetl_temporal.tool_slots import tool_slot
 __all__ = ["CallSinks", "LedgerResult", "SinkResults"]
 
 Scope = Callable[[PlainOutcome], Mapping[str, Any]]
-"""The names that templates see when a call has this outcome."""
+"""Returns the names that templates see when a call has this outcome."""
 
 
 class LedgerResult(NamedTuple):
-    """The result of looking a call up in its ledgers: an ``outcome``, the ``failure`` of the lookup, or neither."""
+    """The result of looking up a call in its ledgers: the stored ``outcome``, the ``failure`` of the lookup, or
+    neither.
+    """
 
     outcome: PlainOutcome | None = None
     failure: PlainOutcome | None = None
@@ -51,21 +53,21 @@ class SinkResults(NamedTuple):
 
 
 class CallSinks:
-    """The sinks of one attempt. The ``n`` of its ``log`` distinguishes calls with the same key. ``performer`` stores
-    the rows.
+    """The sinks of one attempt. The ``repetition`` of its ``log`` distinguishes calls with the same key.
+    ``sink_writer`` stores the rows. ``limit`` is the maximum size of an outcome in the ledger, in bytes.
     """
 
     def __init__(
         self,
         call: ToolCall,
         log: CallLog,
-        performer: Sinks,
+        sink_writer: Sinks,
         credentials: Credentials,
         context: ToolContext,
         deadline: Deadline,
         limit: int,
     ) -> None:
-        self._performer = performer
+        self._sink_writer = sink_writer
         self._call = call
         self._log = log
         self._credentials = credentials
@@ -84,13 +86,13 @@ class CallSinks:
                     templates.render(select_names(sink.config, _location_keys(sink)), self._call.scope) or {}
                 )
             except TemplateFailure:
-                continue  # its location depends on the result: then the ledger is read when the rows are stored
+                continue  # the location depends on the result: the ledger is read when the rows are stored
             if [sink.kind, sink.auth, config] in lookups:
                 continue
             lookups.append([sink.kind, sink.auth, config])
-            outcome = await self._look_up(sink, config)
-            if outcome != LedgerResult():
-                return outcome
+            result = await self._look_up(sink, config)
+            if result != LedgerResult():
+                return result
         return LedgerResult()
 
     async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
@@ -98,17 +100,17 @@ class CallSinks:
 
         async def find() -> str | None:
             location: dict[str, Json] = await self._credentials.with_secrets(config)
-            return await self._performer.find_outcome(
+            return await self._sink_writer.find_outcome(
                 sink.kind, location, sink.auth, call.key, self._log.repetition, self._context
             )
 
         text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
-            return LedgerResult(failure=self._name_sink(sink, failure))
-        return LedgerResult(None if text is None else self._adopt(text))
+            return LedgerResult(failure=self._with_sink_name(sink, failure))
+        return LedgerResult(None if text is None else self._use_stored_outcome(text))
 
-    def _adopt(self, text: str) -> PlainOutcome:
-        """Use an outcome found in the ledger, and record the attempts that it counts."""
+    def _use_stored_outcome(self, text: str) -> PlainOutcome:
+        """Decode an outcome of the ledger, and add the attempts before it that have no record."""
         outcome = msgspec.json.decode(text, type=LedgerOutcome)
         self._log.add_unrecorded_attempts(outcome.used_attempts)
         return cast("PlainOutcome", outcome.outcome)
@@ -127,13 +129,15 @@ class CallSinks:
             work = partial(self._store, sink, outcome, scope, entry_json)
             stored_rows, failure = await run_with_deadline(work, self._deadline)
             if failure is not None:
-                failure = self._name_sink(sink, failure)
+                failure = self._with_sink_name(sink, failure)
                 records.append(_failure_record(sink, start, self._log.now(), failure))
                 return SinkResults(failure, tuple(records))
             if stored_rows is None:
                 continue
             if stored_rows.existing_outcome is not None:
-                return await self.perform(self._adopt(stored_rows.existing_outcome), scope, is_in_ledger=True)
+                return await self.perform(
+                    self._use_stored_outcome(stored_rows.existing_outcome), scope, is_in_ledger=True
+                )
             is_in_ledger = is_in_ledger or stored_rows.is_in_ledger
             records.append(_success_record(sink, start, self._log.now(), stored_rows))
         return SinkResults(outcome, tuple(records))
@@ -149,9 +153,10 @@ class CallSinks:
         content = _default_content(self._call, outcome)
         config = await self._credentials.with_secrets(render_sink(sink.config, names, content), sink.kind)
         async with _sink_slot(sink.kind):
-            return await self._performer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
+            return await self._sink_writer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
 
-    def _name_sink(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
+    def _with_sink_name(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
+        """Return the failure of a sink as that of its call, with the sink in the message and in ``meta``."""
         message = self._credentials.mask_secrets(str(failure["error"]["message"]))
         meta = {**failure.get("meta", {}), "sink": sink.key}
         return {**failure, "error": {**failure["error"], "message": f"sink {sink.kind}: {message}"}, "meta": meta}
@@ -162,7 +167,7 @@ def _location_keys(sink: SinkCall) -> tuple[str, ...]:
 
 
 def _sink_slot(kind: str) -> AbstractAsyncContextManager[object]:
-    """Return a slot among the concurrent calls of the tool that the sink calls; its own call has released its slot."""
+    """Return a slot of the tool that the sink calls. The call of the sink has released its own slot."""
     if kind not in CALLS:
         return nullcontext()
     from noetl_activities.sinks.tool_call import TOOLS

@@ -1,9 +1,9 @@
-"""A cancel that has not reached a call yet when the next attempt of the call starts.
+"""Waits for a cancel that is in transit to a call when the next attempt of the call starts.
 
 A cancel is first recorded in the history of the run. A workflow worker then passes it to the calls, through the loops
 that contain them. If no such worker is available for a while, a call that was interrupted with its worker would start
-again after the cancel. So its next attempt asks the server, and waits while a workflow above it has an unprocessed
-cancel; the heartbeat then delivers it. Calls in the cleanup of a cancelled run get no cancel, and continue.
+again after the cancel. So its next attempt asks the server, and waits while its workflow or an ancestor of that has an
+unprocessed cancel; the heartbeat then delivers it. Calls in the cleanup of a cancelled run get no cancel, and continue.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def wait_for_cancel_transit(client: Client, workflow_id: str, activity_id:
 
 
 async def _workflow_and_ancestors(client: Client, workflow_id: str) -> list[DescribeWorkflowExecutionResponse]:
-    """Return the workflow, and those it is a child of, the run's last."""
+    """Return the descriptions of the workflow and of its ancestors, the run's last."""
     responses: list[DescribeWorkflowExecutionResponse] = []
     while workflow_id:
         responses.append((await client.get_workflow_handle(workflow_id).describe()).raw_description)

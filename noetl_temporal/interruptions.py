@@ -1,8 +1,8 @@
 """The reasons for which Temporal interrupts an activity, and how its attempt ends then (semantics.md 19a, 22a).
 
-``cancelled``: the call was stopped by a user, a timeout or a failed sibling. It is not retried.
-``paused``, ``reset``: a user did that to the activity. ``shutdown``: its worker stopped and the grace period is over.
-In these three cases the call is retried, and the attempt counts neither as failed nor as lost.
+``cancelled``: the call was cancelled by a user, a timeout or a failed sibling. It is not retried. ``paused``,
+``reset``: a user paused or reset the activity. ``shutdown``: its worker stopped and the grace period is over. In these
+three cases the call is retried, and the attempt counts neither as failed nor as lost.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = [
     "FINISH_SECONDS",
     "MIN_DELAY",
     "interruption_error",
+    "interruption_reason",
     "run_despite_pause",
-    "stop_reason",
     "wait_until_finished",
 ]
 
 FINISH_SECONDS = 10.0
-"""How long an interrupted attempt whose tool has returned may take to store the outcome."""
+"""How long an interrupted attempt may take to store the outcome after its tool has returned."""
 
 MIN_DELAY = timedelta(milliseconds=1)
 """The shortest delay that Temporal accepts: it treats zero as not set, and uses its own backoff."""
@@ -37,7 +37,7 @@ _ERRORS: Mapping[AttemptStatus, tuple[str, str]] = {
     "paused": ("paused", "the activity was paused: the call is retried when it is unpaused"),
     "reset": ("reset", "the activity was reset: the call is retried"),
 }
-"""Reason -> type and message of the error with which the attempt ends."""
+"""The type and the message of the error with which the attempt ends, by the reason of the interruption."""
 
 T = TypeVar("T")
 
@@ -48,10 +48,8 @@ def interruption_error(reason: AttemptStatus) -> ApplicationError:
     return ApplicationError(message, type=kind, next_retry_delay=MIN_DELAY, category=ApplicationErrorCategory.BENIGN)
 
 
-def stop_reason() -> AttemptStatus | None:
-    """Return why the running activity is interrupted; None if Temporal gives no reason, as the process is being torn
-    down.
-    """
+def interruption_reason() -> AttemptStatus | None:
+    """Return why the running activity is interrupted; None if Temporal gives no reason, as when the process exits."""
     details = activity.cancellation_details()
     if details is None:
         return None
@@ -65,15 +63,15 @@ def stop_reason() -> AttemptStatus | None:
 
 
 async def run_despite_pause(attempt: Coroutine[Any, Any, T], tool_called: asyncio.Event) -> T:
-    """Run an attempt that must not be repeated: a pause does not interrupt it once its tool ``tool_called``.
+    """Run an attempt that must not be repeated: a pause does not interrupt it once ``tool_called`` is set.
 
-    Temporal notifies an activity only once, so a cancel after the pause waits for the call.
+    Temporal notifies an activity only once, so a cancel after the pause takes effect when the attempt has ended.
     """
     work = asyncio.create_task(attempt)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
-        if stop_reason() != "paused" or not tool_called.is_set():
+        if interruption_reason() != "paused" or not tool_called.is_set():
             work.cancel()
         return await work
 

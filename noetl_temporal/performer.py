@@ -37,7 +37,7 @@ from temporalio.exceptions import (
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import PLAYBOOK
-from noetl_temporal.attempt_details import attempts_in
+from noetl_temporal.attempt_details import records_in_details
 from noetl_temporal.control_requests import PauseNotice
 from noetl_temporal.current_workflow import cancel_child, child_id_of_command, now
 from noetl_temporal.frames.wire import FRAME_KIND, FrameEnd, FrameInput
@@ -424,7 +424,7 @@ def _report_of(error: BaseException) -> ToolReport:
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
         report = _undecided_report("worker_lost", f"no worker finished the call: {cause.message}")
-        return msgspec.structs.replace(report, attempts=attempts_in(cause.last_heartbeat_details))
+        return msgspec.structs.replace(report, attempts=records_in_details(cause.last_heartbeat_details))
     if isinstance(cause, ApplicationError):
         return _undecided_report(str(cause.type or "internal"), cause.message)
     return _undecided_report("internal", str(cause))

@@ -1,4 +1,4 @@
-"""The one place where a tool becomes an activity.
+"""Runs tools as activities.
 
 How it works. An activity execution is one tool call with all its attempts. Each attempt:
 
@@ -56,11 +56,11 @@ from noetl_temporal.stored_values import load_result
 from noetl_temporal.task_output import TaskOutput
 from noetl_temporal.tool_outcome import (
     Deadline,
+    failed_outcome,
     is_large,
     ledger_json,
     limit_size,
     plain_outcome,
-    refusal,
     run_with_deadline,
     without_secrets,
 )
@@ -71,10 +71,11 @@ from noetl_temporal.value_store import ValueStore, retry_until_done
 __all__ = ["MAX_LOST", "Attempt", "tool_activity"]
 
 MAX_LOST = 5
-"""Attempts that may be lost with their worker. One more fails the call, because it may be what kills the workers."""
+"""Attempts that may be lost with their worker. One more fails the call, because the call may be what kills the workers.
+"""
 
 TRACEBACK_LIMIT = 5
-"""The number of innermost code locations logged for an internal error."""
+"""The number of innermost stack frames that are logged for an internal error."""
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ def tool_activity(
     tool: Tool, source: CredentialSource, values: ValueStore, client: Client | None = None
 ) -> Callable[..., Any]:
     """Return the activity of a tool: ``noetl.<kind>``. ``values`` stores large results; with ``client`` an attempt
-    checks whether a cancel is in transit.
+    after an interrupted one checks whether a cancel is in transit.
     """
 
     @activity.defn(name=activity_type(tool.spec.kind))
@@ -94,7 +95,7 @@ def tool_activity(
             try:
                 readable_call = await _read_call(call, values, log)
                 if isinstance(readable_call, str):
-                    return ToolReport(refusal("internal", readable_call))
+                    return ToolReport(failed_outcome("internal", readable_call))
                 credentials = Credentials(source, readable_call.secrets_key)
                 attempt = Attempt(tool, readable_call, credentials, log, values, tool_called, client)
                 return await (
@@ -109,8 +110,8 @@ def tool_activity(
 async def _read_call(
     call: ToolCall | UnreadValue | UndecryptableValue, values: ValueStore, log: CallLog
 ) -> ToolCall | str:
-    """Return the call, read from the payload store with retries; a message if the store no longer has it. Raises
-    ApplicationError if this worker lacks the key with which it is encrypted.
+    """Return the call, read from the payload store with retries if necessary; a message if the store does not have it
+    any more. Raises ApplicationError if this worker lacks the encryption key.
     """
     if isinstance(call, ToolCall):
         return call
@@ -132,10 +133,10 @@ class _Context:
 
     @property
     def attempt(self) -> int:
-        return self._log.number
+        return self._log.attempt_number
 
     def heartbeat(self) -> None:
-        self._log.beat()
+        self._log.send_heartbeat()
 
     async def credential(self, auth: Json) -> Credential:
         return await self._credentials.resolve(auth)
@@ -151,10 +152,10 @@ class _Context:
 
 
 class _CallResult(NamedTuple):
-    """The outcome that sinks and rules work on.
+    """The outcome of a call before its sinks and rules.
 
-    ``is_reused``: the outcome comes from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the call
-    was not made because of earlier attempts, so another attempt would be refused too.
+    ``is_reused``: it was read from the ledger. ``is_in_ledger``: the ledger has it now. ``is_refused``: the tool was
+    not called because of earlier attempts, so another attempt would be refused too.
     """
 
     outcome: PlainOutcome
@@ -165,7 +166,9 @@ class _CallResult(NamedTuple):
 
 @dataclass
 class Attempt:
-    """One attempt of a call, in an activity of its own or in a frame. ``performer`` performs its sinks."""
+    """One attempt of a call, in an activity of its own or in a frame. ``tool_called`` is set when the tool is called.
+    With a ``client`` the attempt checks whether a cancel is in transit. ``sink_writer`` stores the rows of its sinks.
+    """
 
     tool: Tool
     call: ToolCall
@@ -174,7 +177,7 @@ class Attempt:
     values: ValueStore
     tool_called: asyncio.Event
     client: Client | None = None
-    performer: Sinks = sinks
+    sink_writer: Sinks = sinks
 
     def __post_init__(self) -> None:
         call = self.call
@@ -183,15 +186,15 @@ class Attempt:
         self._context = _Context(self.log, self.credentials, self._output)
         self._deadline = Deadline(self._limit)
         self._sinks = CallSinks(
-            call, self.log, self.performer, self.credentials, self._context, self._deadline, self.values.limit
+            call, self.log, self.sink_writer, self.credentials, self._context, self._deadline, self.values.limit
         )
         self._end = AttemptEnd(call, self.log, self.values, self._scope)
 
     async def run(self) -> ToolReport:
-        """Return the report that ends the call, or raise the error that asks Temporal for the next attempt.
+        """Return the report that ends the call. Raises ApplicationError if there is to be another attempt.
 
-        A bug ends the call as well, as Temporal would repeat it endlessly. Its message is not logged: it may contain a
-        secret.
+        An exception because of a bug ends the call as well, as Temporal would repeat it endlessly. Its message is not
+        logged: it may contain a secret.
         """
         try:
             with attempt_span(self.call, self.log):
@@ -201,24 +204,26 @@ class Attempt:
         except Exception as error:
             name = type(error).__name__
             locations = "".join(traceback.format_tb(error.__traceback__, limit=-TRACEBACK_LIMIT))
-            _log.error("%s: %s where the call was handled\n%s", self.call.id, name, locations)
-            return self._internal_error(f"{name} where the call was handled: the worker's log has the place")
+            _log.error("%s: %s in the code that handles the call\n%s", self.call.id, name, locations)
+            return self._internal_error(f"{name} in the code that handles the call: the worker's log has its location")
 
     async def _run(self) -> ToolReport:
         async with nullcontext() if self.call.store is not None else tool_slot(self.tool.spec):
             self._deadline.begin()
             result = await self._call()
         work = self._finish(result)
-        return await (wait_until_finished(asyncio.create_task(work)) if self._may_wait(result) else work)
+        return await (wait_until_finished(asyncio.create_task(work)) if self._may_await(result) else work)
 
-    def _may_wait(self, result: _CallResult) -> bool:
-        """Whether the end of the attempt may wait, and so needs a task, which costs as much as the call."""
-        return bool(self.call.sinks) or self.log.number > 1 or is_large(result.outcome)
+    def _may_await(self, result: _CallResult) -> bool:
+        """Whether the end of the attempt may await I/O, and so needs a task of its own, which costs as much as the
+        call.
+        """
+        return bool(self.call.sinks) or self.log.attempt_number > 1 or is_large(result.outcome)
 
     def _internal_error(self, message: str) -> ToolReport:
-        outcome = refusal("internal", message)
-        self.log.end(status="error", error=outcome["error"], is_called=self.tool_called.is_set())
-        return ToolReport(outcome, attempts=self.log.latest, counts=self.log.counts, is_decided=False)
+        outcome = failed_outcome("internal", message)
+        self.log.end_attempt(status="error", error=outcome["error"], is_called=self.tool_called.is_set())
+        return ToolReport(outcome, attempts=self.log.records, counts=self.log.counts, is_decided=False)
 
     # ---- the call -------------------------------------------------------------------------------------------------
 
@@ -252,7 +257,7 @@ class Attempt:
                 "the result cannot be read", lambda: load_result(outcome, self.values)
             )
         except LookupError as error:
-            return _CallResult(refusal("internal", str(error)))
+            return _CallResult(failed_outcome("internal", str(error)))
         return _CallResult(stored_outcome)
 
     async def _run_with_lease(self) -> _CallResult:
@@ -261,10 +266,12 @@ class Attempt:
     async def _run_tool(self) -> _CallResult:
         if not stores_outcomes(self.tool):
             return _CallResult(plain_outcome(await self.tool.run(await self._request(), self._context)))
-        return self._adopt(await self.tool.run_once(await self._request(), self._context, self._ledger_slot()))
+        return self._use_tool_outcome(
+            await self.tool.run_once(await self._request(), self._context, self._ledger_slot())
+        )
 
     async def _find_stored_result(self) -> _CallResult | None:
-        """Return the outcome that the tool itself has stored of a call that must not be repeated."""
+        """Return the outcome that the tool itself has stored for a call that must not be repeated, if any."""
         tool = self.tool
         if not stores_outcomes(tool):
             return None
@@ -275,10 +282,12 @@ class Attempt:
         outcome, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
             return _CallResult(failure)
-        return None if outcome is None else self._adopt(outcome)
+        return None if outcome is None else self._use_tool_outcome(outcome)
 
-    def _adopt(self, result: OnceResult) -> _CallResult:
-        """Use an outcome of the tool, and record the attempts that it counts."""
+    def _use_tool_outcome(self, result: OnceResult) -> _CallResult:
+        """Return the outcome of the tool, which may come from its ledger, and add the attempts before it that have no
+        record.
+        """
         self.log.add_unrecorded_attempts(result.used_attempts)
         return _CallResult(plain_outcome(result.outcome), result.is_reused, result.is_in_ledger)
 
@@ -289,13 +298,13 @@ class Attempt:
         return ledger_json(plain_outcome(outcome), self.credentials, self.values.limit, self.log.used_attempts)
 
     def _refused_outcome(self) -> PlainOutcome | None:
-        """Return an error instead of another attempt, if an earlier attempt was lost and must not be repeated."""
-        lost_count = self.log.earlier.lost
+        """Return the error of a call whose tool must not be called again because of lost attempts; None otherwise."""
+        lost_count = self.log.earlier_counts.lost
         if self.log.is_in_doubt and not self.call.idempotent:
             message = "an attempt ended before its tool returned: it is unknown whether the call took effect"
-            return refusal("unknown_outcome", message)
+            return failed_outcome("unknown_outcome", message)
         if lost_count > MAX_LOST:
-            return refusal("worker_lost", f"{lost_count} workers were lost while running this call")
+            return failed_outcome("worker_lost", f"{lost_count} workers were lost while running this call")
         return None
 
     async def _request(self) -> Request:
@@ -330,7 +339,7 @@ class Attempt:
         )
 
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
-        """Return the names that rules and sinks see. The outcome of a call that only stores looks collected."""
+        """Return the names that rules and sinks see. A call that only stores has the outcome of a collected page."""
         call = self.call
         kind = call.kind if call.store is None else "collected"
         names = call_names(

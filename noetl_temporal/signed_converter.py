@@ -1,9 +1,9 @@
-"""A payload converter around another that signs what it writes and checks what it reads (signing.py).
+"""A payload converter that wraps another: it signs what it writes and verifies what it reads (signing.py).
 
 Values of this project's types are signed. When a type hint requires one of these types, the signature is verified
-before the value is decoded. A worker also verifies values that the SDK reads without a type hint, which are those of
-heartbeats and the reports of called playbooks that failed. Plain text, such as the reason of a cancel, may come from
-anyone.
+before the value is decoded. A worker also verifies values that the SDK reads without a type hint: the details of
+heartbeats, and the reports of called playbooks that failed. Plain text, such as the reason of a cancel, is not signed
+and may come from anyone.
 
 A refused value fails immediately: a workflow with the ApplicationError raised here, and an activity through its guard
 (call_guard.py), because the SDK would retry an activity whose input raises.
@@ -58,17 +58,19 @@ _UNTYPED = (Details.__name__, FrameDetails.__name__, RunReport.__name__)
 _UNREADABLE = (UNREAD.encode(), ENCRYPTED)
 
 _LOCAL = "local "
-"""Before the type of a local activity, which has no id that both sides know. Its arguments stay in the process."""
+"""The prefix of the context of a local activity, before its type: it has no id that both sides know. Its arguments do
+not leave the process.
+"""
 
 
 class RefusedValue(msgspec.Struct, frozen=True):
-    """Takes the place of a refused call; ``why`` is the message."""
+    """Replaces a refused call. ``reason`` is the message."""
 
-    why: str
+    reason: str
 
 
 class SignedConverter(PayloadConverter, WithSerializationContext):
-    """Signs values, and refuses values without a valid signature.
+    """Signs the values of our types, and refuses such values without a valid signature.
 
     With ``is_strict``, as in workers, values without a type hint are checked as well.
     """
@@ -116,7 +118,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
         for kind in kinds:
             if self._signer.is_valid(self._context, kind, payloads):
                 return None
-        if kinds == (RunInput.__name__,) and self._is_of_schedule(payloads):
+        if kinds == (RunInput.__name__,) and self._is_input_of_schedule(payloads):
             return None
         kind = kinds[0] if len(kinds) == 1 else "value"
         if SIGNATURE not in payloads[0].metadata:
@@ -129,7 +131,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
             f"another key than the one in the file that {SIGNING_KEY_VARIABLE} names here"
         )
 
-    def _is_of_schedule(self, payloads: Sequence[Payload]) -> bool:
+    def _is_input_of_schedule(self, payloads: Sequence[Payload]) -> bool:
         """Whether the payloads are the input of the schedule that has started the workflow."""
         schedule = schedule_of(self._context.workflow_id)
         if schedule is None:

@@ -102,7 +102,9 @@ class Spans:
             return
         run_id = activity.info().workflow_run_id
         parent = _workflow_ids(call.execution_id, run_id or "")
-        span = self._start(None, parent, f"call {call.step}", _call_attributes(call, log.number), SpanKind.CONSUMER)
+        span = self._start(
+            None, parent, f"call {call.step}", _call_attributes(call, log.attempt_number), SpanKind.CONSUMER
+        )
         with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
             try:
                 yield
@@ -264,8 +266,8 @@ def _call_attributes(call: ToolCall, attempt: int) -> dict[str, Any]:
 
 
 def _set_end(span: trace.Span, log: CallLog) -> None:
-    last = log.latest[-1]
-    status = last.status if last.ended is not None else log.stop_reason or last.status
+    last = log.records[-1]
+    status = last.status if last.ended is not None else log.interruption_reason or last.status
     span.set_attribute("noetl.status", status)
     if last.do is not None:
         span.set_attribute("noetl.action", last.do)

@@ -156,7 +156,13 @@ class TaskOutput:
             return
         call = self._call
         source = OutputSource(
-            call.execution_id, call.step, call.task, call.iteration, call.page, self._attempts.number, worker_name()
+            call.execution_id,
+            call.step,
+            call.task,
+            call.iteration,
+            call.page,
+            self._attempts.attempt_number,
+            worker_name(),
         )
         try:
             async with asyncio.timeout(STORE_SECONDS):
@@ -178,7 +184,7 @@ class TaskOutput:
         if len(printed) > remaining:
             lines.append("... (the rest is in noetl.log)" if self._dsn else "... (the rest is omitted)")
         message_lines = "".join(f"\n  | {line}" for line in lines)
-        call, attempt = self._call, self._attempts.number
+        call, attempt = self._call, self._attempts.attempt_number
         fields = {"execution_id": call.execution_id, "step": call.step, "iteration": call.iteration, "attempt": attempt}
         _log.info(
             "execution %s, %s, attempt %d printed:%s",

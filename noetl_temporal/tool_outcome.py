@@ -1,4 +1,4 @@
-"""Turns results and exceptions of tools and sinks into outcomes, because Temporal would retry exceptions forever."""
+"""Converts results and exceptions of tools and sinks to outcomes, because Temporal would retry exceptions forever."""
 
 from __future__ import annotations
 
@@ -21,40 +21,42 @@ from noetl_temporal.machine.call import PlainOutcome
 __all__ = [
     "MAX_MESSAGE_CHARS",
     "Deadline",
+    "failed_outcome",
     "is_large",
     "ledger_json",
     "limit_size",
     "plain_outcome",
-    "refusal",
     "run_with_deadline",
     "timeout_message",
     "without_secrets",
 ]
 
 MAX_MESSAGE_CHARS = 20_000
-"""The most characters of an error, which may otherwise have megabytes in the record of each attempt."""
+"""The maximum length of an error's message, which would otherwise be in the record of each attempt, with megabytes."""
 
 T = TypeVar("T")
 _CONTAINERS = (dict, list)
 
 
 class Deadline:
-    """When an attempt times out: ``at`` on the event loop's clock, ``seconds`` after it began; None for no limit."""
+    """The time at which an attempt times out: ``at`` on the event loop's clock, ``seconds`` after ``begin``; None
+    without a timeout.
+    """
 
     def __init__(self, seconds: float | None) -> None:
         self.seconds = seconds
         self.at: float | None = None
 
     def begin(self) -> None:
-        """Start the time of the attempt."""
+        """Start the timeout."""
         self.at = None if self.seconds is None else asyncio.get_running_loop().time() + self.seconds
 
 
 async def run_with_deadline(
     run: Callable[[], Awaitable[T]], deadline: Deadline, describe_call: Callable[[], str] = str
 ) -> tuple[T | None, PlainOutcome | None]:
-    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out; ``describe_call``
-    returns the name of the call for the message of a timeout. Raises only CancelledError.
+    """Run a tool or a sink. Returns (result, None), or (None, outcome) if it fails or times out. ``describe_call``
+    returns a description of the call for the message of a timeout. Raises only CancelledError.
     """
     timer = asyncio.timeout_at(deadline.at)
     try:
@@ -62,44 +64,44 @@ async def run_with_deadline(
             return await run(), None
     except TimeoutError as error:
         message = timeout_message(describe_call(), deadline.seconds or 0.0)
-        return None, refusal("timeout", message if timer.expired() else f"TimeoutError: {error}")
+        return None, failed_outcome("timeout", message if timer.expired() else f"TimeoutError: {error}")
     except FailedError as error:
         return None, plain_outcome(error.outcome)
     except ToolError as error:
-        return None, refusal(error.kind, str(error) or (type(error).__doc__ or "").strip())
+        return None, failed_outcome(error.kind, str(error) or (type(error).__doc__ or "").strip())
     except TemplateFailure as failure:
         return None, _template_failure(failure)
     except Exception as error:
-        return None, refusal("internal", f"{type(error).__name__}: {error}")
+        return None, failed_outcome("internal", f"{type(error).__name__}: {error}")
 
 
 def _template_failure(failure: TemplateFailure) -> PlainOutcome:
     """Return the error with the ``span`` of the template, at which its failure is reported."""
-    outcome = refusal("template", failure.message)
+    outcome = failed_outcome("template", failure.message)
     return outcome if failure.span is None else {**outcome, "span": msgspec.to_builtins(failure.span)}
 
 
 def timeout_message(subject: str, seconds: float) -> str:
-    """Return the message for a call that timed out; ``subject`` names the call, if that is known."""
+    """Return the message for a call that timed out; ``subject`` describes the call, "" if that is not known."""
     message = f"timed out after {seconds:g} s"
     return f"{subject}: {message}" if subject else message
 
 
-def refusal(kind: str, message: str) -> PlainOutcome:
-    """Return an error outcome of one of our own kinds."""
+def failed_outcome(kind: str, message: str) -> PlainOutcome:
+    """Return the outcome of a call that failed with an error of this kind, in the shape of a tool's outcome."""
     return plain_outcome(Outcome("error", error=ErrorInfo(kind, _readable(message))))
 
 
 def limit_size(outcome: PlainOutcome, limit: int) -> PlainOutcome:
-    """Return the outcome if it is JSON of at most ``limit`` bytes, else an error that says why it is not."""
+    """Return the outcome if it is JSON of at most ``limit`` bytes, else a failed outcome with the reason."""
     try:
         size = len(msgspec.json.encode(outcome))
     except RecursionError:
-        return refusal("too_large", "the result is nested too deeply for JSON: return a flatter one")
+        return failed_outcome("too_large", "the result is nested too deeply for JSON: return a flatter one")
     except (TypeError, ValueError, OverflowError) as error:
-        return refusal("internal", f"the result is not JSON: {error}")
+        return failed_outcome("internal", f"the result is not JSON: {error}")
     if size > limit:
-        return refusal("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
+        return failed_outcome("too_large", f"the result has {size:,} bytes, over {limit:,}: {_REMEDY}")
     return outcome
 
 
@@ -112,49 +114,54 @@ def is_large(outcome: PlainOutcome) -> bool:
 
 
 def without_secrets(outcome: PlainOutcome, credentials: Credentials) -> PlainOutcome:
-    """Return the outcome without the secrets of its call. Its own names, and the facts that the engine acts on, stay as
-    they are: a password may be ``status`` or ``ok``.
+    """Return the outcome without the secrets of its call. The names of its fields, and the fields that the engine
+    evaluates, are not masked: a password may be ``status`` or ``ok``.
     """
     error = outcome.get("error")
     if error is None and not credentials.has_secrets:
         return outcome
-    scrubbed_outcome = _scrub_values(outcome, credentials, _ENVELOPE)
+    scrubbed_outcome = _scrub_values(outcome, credentials, _UNMASKED_FIELDS)
     if error is None:
         return scrubbed_outcome
     message = credentials.truncate(error["message"][: MAX_MESSAGE_CHARS + TRUNCATION_MARGIN], MAX_MESSAGE_CHARS)
-    return {**scrubbed_outcome, "error": _scrub_values({**error, "message": message}, credentials, _FACTS)}
+    masked_error = _scrub_values({**error, "message": message}, credentials, _UNMASKED_ERROR_FIELDS)
+    return {**scrubbed_outcome, "error": masked_error}
 
 
-def _scrub_values(values: Mapping[str, Any], credentials: Credentials, but: frozenset[str]) -> dict[str, Any]:
-    return {name: value if name in but else credentials.mask_secrets(value) for name, value in values.items()}
+def _scrub_values(values: Mapping[str, Any], credentials: Credentials, unmasked: frozenset[str]) -> dict[str, Any]:
+    return {name: value if name in unmasked else credentials.mask_secrets(value) for name, value in values.items()}
 
 
 def ledger_json(outcome: PlainOutcome, credentials: Credentials, limit: int, used_attempts: int) -> str:
-    """Encode the outcome for the ledger in the form of the report; ``used_attempts`` attempts have reported so far."""
+    """Return the entry of the ledger as JSON, with the outcome as in the report. ``used_attempts`` is the number of
+    attempts that have counted against a rule so far.
+    """
     return msgspec.json.encode(
         LedgerOutcome(limit_size(without_secrets(outcome, credentials), limit), used_attempts)
     ).decode()
 
 
-_ENVELOPE = frozenset({"status", "error"})
-_FACTS = frozenset({"kind", "retryable", "status", "retry_after"})
+_UNMASKED_FIELDS = frozenset({"status", "error"})
+_UNMASKED_ERROR_FIELDS = frozenset({"kind", "retryable", "status", "retry_after"})
 
 _REMEDY = "store it in a sink or request less at a time, or set NOETL_POSTGRES, to store large values there"
 
 
 def plain_outcome(outcome: Outcome) -> PlainOutcome:
-    """Return the outcome as JSON, in which non-finite numbers are null; one that is nested too deeply is an error."""
+    """Return the outcome of a tool as JSON, with null for non-finite numbers; a failed outcome if it is nested too
+    deeply.
+    """
     try:
         fields = cast("dict[str, Any]", msgspec.to_builtins(outcome, str_keys=True))
     except RecursionError:
-        return refusal("too_large", TOO_DEEP)
-    if _is_deeper(fields, MAX_LEVELS):
-        return refusal("too_large", TOO_DEEP)
+        return failed_outcome("too_large", TOO_DEEP)
+    if _is_deeper_than(fields, MAX_LEVELS):
+        return failed_outcome("too_large", TOO_DEEP)
     warning = replace_non_finite(fields)
     return {**fields, "meta": {**fields.get("meta", {}), **warning}} if warning else fields
 
 
-def _is_deeper(value: Any, levels: int) -> bool:
+def _is_deeper_than(value: Any, levels: int) -> bool:
     """Whether lists and mappings are nested more than ``levels`` levels deep."""
     level: list[Any] = [value]
     while level and levels >= 0:

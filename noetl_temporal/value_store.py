@@ -62,7 +62,7 @@ class ValueStore:
         return self._driver.dsn if isinstance(self._driver, PayloadStore) else None
 
     async def store(self, value: Any) -> None:
-        """Store what Temporal would store of this value. Raises the driver's errors."""
+        """Store a value as Temporal would, if it is too large for history. Raises the driver's errors."""
         if self._driver is None or self.stays_in_history(value):
             return
         payloads = self._payload_converter().to_payloads([value])
@@ -90,7 +90,7 @@ class ValueStore:
             payloads = await self.converter.payload_codec.decode(payloads)
         [value] = self._payload_converter().from_payloads(payloads, [kind])
         if isinstance(value, RefusedValue):
-            raise LookupError(value.why)
+            raise LookupError(value.reason)
         return cast("T", value)
 
     async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:

@@ -43,7 +43,7 @@ VALUES: tuple[tuple[Any, Any], ...] = (
     (LoopEnd(ChunkReport("ok", ["honest"])), LoopEnd),
     (StoredRef((), 1), StoredRef),
     ([PayloadRef("honest", 1)], list[PayloadRef]),
-    (Details((), older="honest"), None),
+    (Details((), last_segment="honest"), None),
     (FrameDetails(head="honest"), None),
 )
 """Values, each with the type hint that the SDK passes for it; for heartbeats it passes none."""

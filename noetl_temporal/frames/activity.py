@@ -29,7 +29,7 @@ from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.segment_writer import SegmentWriter
 from noetl_temporal.frames.segments import read_progress
 from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
-from noetl_temporal.interruptions import interruption_error, stop_reason
+from noetl_temporal.interruptions import interruption_error, interruption_reason
 from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -65,7 +65,7 @@ async def _run_to_end(frame: _Frame, frame_input: FrameInput | UnreadValue) -> F
             except asyncio.CancelledError:
                 if running.done() and not running.cancelled():
                     return running.result()
-                reason = stop_reason()
+                reason = interruption_reason()
                 if reason is None or running.cancelled():  # the process is being torn down
                     raise
             if reason == "cancelled":

@@ -15,7 +15,7 @@ from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.frames.segments import InFlight
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus, ToolCall, ToolReport
 from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import refusal
+from noetl_temporal.tool_outcome import failed_outcome
 from noetl_temporal.value_store import ValueStore
 
 __all__ = ["FrameCall", "FrameContext"]
@@ -32,7 +32,7 @@ class _FrameCallLog(CallLog):
         self.reason: AttemptStatus | None = None
 
     @property
-    def stop_reason(self) -> AttemptStatus | None:
+    def interruption_reason(self) -> AttemptStatus | None:
         return self.reason
 
 
@@ -98,7 +98,7 @@ class FrameCall:
         """The call as the next attempt of the frame must continue it. If the machine does not have its report yet, its
         last attempt counts as lost, because the report is lost with this attempt of the frame.
         """
-        records = self._log.latest
+        records = self._log.records
         if records and records[-1].status in ("ok", "error") and records[-1].do != "retry":
             last = records[-1]
             records = (*records[:-1], AttemptRecord(last.number, last.started, "lost", worker=last.worker))
@@ -121,7 +121,7 @@ class FrameCall:
         await asyncio.sleep(self._remaining_delay())
         while True:
             tool_called = asyncio.Event()
-            self._log.begin()
+            self._log.begin_attempt()
             try:
                 return await self._attempt(tool_called)
             except ApplicationError as retry:
@@ -129,7 +129,7 @@ class FrameCall:
                 if self._log.reason is not None:  # the interruption came while the sinks finished
                     raise asyncio.CancelledError from retry
             except asyncio.CancelledError:
-                self._log.end(status=self._log.reason or "lost", is_called=tool_called.is_set())
+                self._log.end_attempt(status=self._log.reason or "lost", is_called=tool_called.is_set())
                 raise
             await asyncio.sleep(delay)
 
@@ -142,21 +142,21 @@ class FrameCall:
             return self._refusal_report("config", f"this worker runs frames and has no tool {self.call.kind!r}")
         credentials = Credentials(context.source, self.call.secrets_key)
         return await Attempt(
-            tool, self.call, credentials, self._log, context.call_values, tool_called, performer=context.sinks
+            tool, self.call, credentials, self._log, context.call_values, tool_called, sink_writer=context.sinks
         ).run()
 
     def _refusal_report(self, kind: str, message: str) -> ToolReport:
-        outcome = refusal(kind, message)
-        self._log.end(status="error", error=outcome["error"], is_called=False)
-        return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts, is_decided=False)
+        outcome = failed_outcome(kind, message)
+        self._log.end_attempt(status="error", error=outcome["error"], is_called=False)
+        return ToolReport(outcome, attempts=self._log.records, counts=self._log.counts, is_decided=False)
 
     def _remaining_delay(self) -> float:
         """Return the rest of the delay before the next attempt, if an earlier attempt of the frame ended during it."""
-        last = self._log.latest[-1:]
+        last = self._log.records[-1:]
         if not last or last[0].ended is None or last[0].delay is None:
             return 0.0
         return max(0.0, (last[0].ended - now()) / 1000 + last[0].delay)
 
     def _cancelled_report(self) -> ToolReport:
-        outcome = refusal("cancelled", "the call was cancelled")
-        return ToolReport(outcome, attempts=self._log.latest, counts=self._log.counts)
+        outcome = failed_outcome("cancelled", "the call was cancelled")
+        return ToolReport(outcome, attempts=self._log.records, counts=self._log.counts)

@@ -53,7 +53,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.stored_values import load_json, store_values
-from noetl_temporal.tool_outcome import refusal
+from noetl_temporal.tool_outcome import failed_outcome
 from noetl_temporal.value_store import retry_until_done
 
 __all__ = ["FrameHost"]
@@ -222,10 +222,10 @@ class FrameHost:
         if call.report is not None:
             self._add_fact(ToolFinished(now(), id_, call.report, call.cancelled))
         elif task.cancelled():  # before it had begun
-            outcome = refusal("cancelled", "the call was cancelled")
+            outcome = failed_outcome("cancelled", "the call was cancelled")
             self._add_fact(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False), cancelled=True))
         else:
-            outcome = refusal("internal", f"{type(task.exception()).__name__}: {task.exception()}")
+            outcome = failed_outcome("internal", f"{type(task.exception()).__name__}: {task.exception()}")
             self._add_fact(ToolFinished(now(), id_, ToolReport(outcome, is_decided=False)))
 
     def _start_timer(self, command: StartTimer) -> None:

@@ -53,7 +53,7 @@ from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import refusal
+from noetl_temporal.tool_outcome import failed_outcome
 
 __all__ = ["TrialCall", "TrialRun", "World", "run_graph"]
 
@@ -274,7 +274,7 @@ class _Host:
     async def _run_attempts(self, trial_call: TrialCall) -> ToolReport:
         log = _WorldLog(self._world)
         while True:
-            log.begin()
+            log.begin_attempt()
             trial_call.attempts += 1
             try:
                 return await self._world.attempt(trial_call.call, log).run()
@@ -289,6 +289,6 @@ class _Host:
             self._inbox.put_nowait(fault)
             return
         is_cancelled = task.cancelled()
-        outcome = refusal("cancelled", "the call was cancelled")
+        outcome = failed_outcome("cancelled", "the call was cancelled")
         trial_call.report = ToolReport(outcome, is_decided=False) if is_cancelled else task.result()
         self._inbox.put_nowait(ToolFinished(self._now(), trial_call.call.id, trial_call.report, cancelled=is_cancelled))

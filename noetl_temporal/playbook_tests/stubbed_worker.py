@@ -124,9 +124,9 @@ class _StubbedCall:
     async def attempt(self, call: ToolCall, world: StubbedWorld) -> ToolReport:
         stub, self.delayed_stub = self.delayed_stub, None
         if stub is None:
-            self.log.begin()
+            self.log.begin_attempt()
             self.trial_call.attempts += 1
-            stub = world.choose_stub(call, self.log.number)
+            stub = world.choose_stub(call, self.log.attempt_number)
             if stub is not None and stub.takes:
                 await world.requests.wait_until_sent(call.step)
                 self.delayed_stub, seconds = _with_timeout(stub, call, world)

@@ -135,7 +135,7 @@ class StubbedWorld:
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
         """See host.World. Raises NoStubError."""
-        return self.attempt_with(self.choose_stub(call, log.number), call, log)
+        return self.attempt_with(self.choose_stub(call, log.attempt_number), call, log)
 
     def attempt_with(self, stub: Stub | None, call: ToolCall, log: CallLog) -> Attempt:
         """Return the attempt whose tool returns the stub."""
@@ -143,7 +143,7 @@ class StubbedWorld:
         tool = StubTool(call, stub, self.tools[call.kind].timeout, self.requests)
         credentials = Credentials(self._source)
         call = replace(call, lease=None)  # stubs claim no rows
-        return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), performer=sinks)
+        return Attempt(tool, call, credentials, log, self._values, asyncio.Event(), sink_writer=sinks)
 
     def choose_stub(self, call: ToolCall, attempt: int) -> Stub | None:
         """Return the stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises

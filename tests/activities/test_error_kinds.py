@@ -22,7 +22,7 @@ from tests.activities.conftest import Context, request
 
 ROOTS = [Path(package.__path__[0]) for package in (noetl_activities, noetl_temporal)]
 MAKERS = frozenset(
-    {"ErrorInfo", "refusal", "error_outcome", "_undecided_report", "_refusal_report", "_failed_loop_report"}
+    {"ErrorInfo", "failed_outcome", "error_outcome", "_undecided_report", "_refusal_report", "_failed_loop_report"}
 )
 
 

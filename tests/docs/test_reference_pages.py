@@ -119,7 +119,7 @@ def test_every_tool_has_a_section() -> None:
 
 
 _KINDS = re.compile(
-    r"""(?:ErrorInfo|refusal|error_outcome|_undecided_report|_refusal_report|self\._fail)\(\s*"(\w+)\""""
+    r"""(?:ErrorInfo|failed_outcome|error_outcome|_undecided_report|_refusal_report|self\._fail)\(\s*"(\w+)\""""
     r"""|_failed_loop_report\(\w+, "(\w+)\""""
     r"""|kind(?:: ClassVar\[str\])? = "(\w+)"\n|"kind": "(\w+)", "message"|ITEMS_FAILED = "(\w+)\""""
 )

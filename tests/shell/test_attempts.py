@@ -32,7 +32,9 @@ BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
 async def attempt(rule: CallRule, answer: Any, earlier: int = 0, limit: int | None = None) -> ToolReport:
     call = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=(rule,))
     last = (msgspec.structs.replace(FAILED, number=earlier),) if earlier else ()
-    details = Details(last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal=earlier)
+    details = Details(
+        last, AttemptCounts(earlier - 1, earlier - 1) if earlier else AttemptCounts(), temporal_attempt=earlier
+    )
     environment = ActivityEnvironment()
     environment.info = dataclasses.replace(
         environment.info, attempt=earlier + 1, heartbeat_details=[msgspec.to_builtins(details)]

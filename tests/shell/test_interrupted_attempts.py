@@ -118,7 +118,7 @@ async def test_a_call_that_may_not_be_repeated_ends_as_unknown() -> None:
 
 async def test_a_call_that_had_not_begun_its_tool_is_repeated() -> None:
     record = AttemptRecord(1, 1000, "shutdown", ended=1001, is_called=False)
-    details = [msgspec.to_builtins(Details((record,), temporal=1))]
+    details = [msgspec.to_builtins(Details((record,), temporal_attempt=1))]
     tool = FakeTool("noop", lambda _request, _context: 1)
     report = await Running(ONCE, tool, details, 2).start()
     assert report.outcome["status"] == "ok"

@@ -30,7 +30,7 @@ FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 def environment(log: list[AttemptRecord]) -> ActivityEnvironment:
     env = ActivityEnvironment()
     numbered_log = tuple(msgspec.structs.replace(record, number=index) for index, record in enumerate(log, 1))
-    details = [msgspec.to_builtins(Details(numbered_log, temporal=len(log)))] if log else []
+    details = [msgspec.to_builtins(Details(numbered_log, temporal_attempt=len(log)))] if log else []
     env.info = dataclasses.replace(env.info, attempt=len(log) + 1, heartbeat_details=details)
     return env
 

@@ -345,7 +345,7 @@ async def test_a_forged_heartbeat_makes_no_call_again(
         handle = await cluster.submit(steps)
         await held.waits.wait()
         call_ = await pending_call(cluster, handle)
-        await call_.heartbeat(Details((), temporal=1))
+        await call_.heartbeat(Details((), temporal_attempt=1))
         await call_.fail(RuntimeError("the worker is gone"))
         held.let_go.set()
         report = await handle.result()

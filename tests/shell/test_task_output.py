@@ -61,8 +61,8 @@ def call_of(execution_id: int = 7, **fields: Any) -> ToolCall:
 
 def output_of(call: ToolCall, dsn: str | None = None, credentials: Credentials | None = None) -> TaskOutput:
     attempts = CallLog()
-    attempts.begin()
-    attempts.begin()
+    attempts.begin_attempt()
+    attempts.begin_attempt()
     return TaskOutput(call, attempts, credentials or Credentials(SECRETS), dsn)
 
 
@@ -260,7 +260,7 @@ raise ValueError("no")
 """
     execution = new_execution_id()
     attempts = CallLog()
-    attempts.begin()
+    attempts.begin_attempt()
     values = ValueStore(data_converter(servers.postgres))
     call = call_of(execution_id=execution, config={"code": code})
     report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
@@ -302,7 +302,7 @@ async def test_output_of_a_run_is_stored_before_it_ends(
 async def test_output_before_a_timeout_is_kept(servers: Addresses, log: asyncpg.Connection) -> None:
     execution = new_execution_id()
     attempts = CallLog()
-    attempts.begin()
+    attempts.begin_attempt()
     values = ValueStore(data_converter(servers.postgres))
     call = call_of(execution_id=execution, timeout=1.0, config={"code": "print('begun')\nimport time\ntime.sleep(60)"})
     report = await Attempt(TOOL, call, Credentials(SECRETS), attempts, values, asyncio.Event()).run()
