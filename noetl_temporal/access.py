@@ -1,4 +1,4 @@
-"""Warns if a worker accepts commands from anyone who can connect to its Temporal server."""
+"""Warns about workers that run code for anyone who can connect to their Temporal server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ __all__ = ["open_access_warning"]
 
 
 def open_access_warning(client: Client) -> str | None:
-    """Return the warning for a Temporal server on another machine without a login, if nothing is signed."""
+    """Return the warning if the client's Temporal server is on another machine and has no login, and payloads are not
+    signed; None otherwise.
+    """
     config = client.service_client.config
     has_certificate = isinstance(config.tls, TLSConfig) and config.tls.client_cert is not None
     if has_certificate or config.api_key or is_signed(client.data_converter) or _is_loopback(config.target_host):

@@ -100,7 +100,7 @@ class AttemptLog(CallLog):
 
     def heartbeating(self) -> AbstractContextManager[None]:
         """Send heartbeats until the block ends; the first one immediately if there were earlier attempts."""
-        return heartbeating(self.send_heartbeat, at_once=len(self._records) > 1 or bool(self._omitted_counts.total))
+        return heartbeating(self.send_heartbeat, is_urgent=len(self._records) > 1 or bool(self._omitted_counts.total))
 
     def _details(self) -> Details:
         first = self._first_record

@@ -68,7 +68,7 @@ async def _wait_for_shutdown(undecryptable: UndecryptableValue, details: Sequenc
     """Send heartbeats until the worker stops. Raises ApplicationError, so that another worker gets the call."""
     info = activity.info()
     _log.error("%s of %s waits: %s", info.activity_id, info.workflow_id, undecryptable.message)
-    with heartbeating(lambda: activity.heartbeat(*details), at_once=False):
+    with heartbeating(lambda: activity.heartbeat(*details), is_urgent=False):
         await activity.wait_for_worker_shutdown()
     raise missing_key_failure(undecryptable, MIN_DELAY)
 

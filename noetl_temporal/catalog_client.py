@@ -1,4 +1,4 @@
-"""The catalog, as the Python client and the commands use it."""
+"""The catalog of registered playbooks, for the Python client and the commands."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PlaybookCatalog:
         return self._configured_dsn
 
     async def register(self, paths: Iterable[str | Path]) -> Sequence[RegisteredVersion]:
-        """Register playbooks, without moving schedules: see NoetlClient.register."""
+        """Register playbooks. Schedules do not follow: see NoetlClient.register."""
         files, dsn = [Path(path) for path in paths], self.dsn
         candidates = await asyncio.to_thread(read_candidates, files, installed_tools())
         if candidates.problems:

@@ -1,7 +1,8 @@
 """Prepares a registered playbook for a run: compiles its text, and collects the playbooks that it calls.
 
-Only the playbooks that calls lead to are read from the catalog. A call whose path is a template may mean any playbook,
-so the newest version of each is read then. In the catalog a version is a number; a call without one means the newest.
+Only the playbooks that it may call, directly or through others, are read from the catalog. If the path of a call is a
+template, that may be any playbook, so the newest version of each is read. In the catalog a version is a number; a call
+without a version means the newest one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ async def compile_entry(dsn: str, entry: CatalogEntry, request: Mapping[str, Jso
 
 
 def compile_error(results: Iterable[Result]) -> CompileError:
-    """Return the errors of several playbooks as one."""
+    """Return one exception with the errors of all results."""
     errors = (
         diagnostic for result in results for diagnostic in result.diagnostics if diagnostic.severity is Severity.ERROR
     )
@@ -53,16 +54,16 @@ async def pin_called_playbooks(dsn: str, entry: CatalogEntry, graph: Graph) -> P
         return PinningResult(NO_CALLS, ())
     tools = installed_tools()
     playbooks: dict[str, CallablePlaybook] = {}
-    await _follow(dsn, [entry], playbooks, tools)
+    await _add_with_callees(dsn, [entry], playbooks, tools)
     if any(playbook.graph is not None and has_templated_calls(playbook.graph) for playbook in playbooks.values()):
-        await _follow(dsn, await list_newest(dsn), playbooks, tools)
+        await _add_with_callees(dsn, await list_newest(dsn), playbooks, tools)
     return pin_calls(playbooks[entry.name].parsed, PlaybookSet(Path(), playbooks.values()))
 
 
-async def _follow(
+async def _add_with_callees(
     dsn: str, entries: Iterable[CatalogEntry], playbooks: dict[str, CallablePlaybook], tools: Tools
 ) -> None:
-    """Add the entries and all that they call to ``playbooks``."""
+    """Add the entries, and all playbooks that they call directly or through others, to ``playbooks``."""
     while new_entries := {entry.name: entry for entry in entries if entry.name not in playbooks}:
         new_playbooks = {name: _parse_entry(entry, tools) for name, entry in new_entries.items()}
         playbooks |= new_playbooks
@@ -76,7 +77,7 @@ async def _follow(
 
 
 def _requested_versions(call: Call) -> Iterator[tuple[str, int | None]]:
-    """Yield the newest version, which shows whether the path exists, and the version that the call names."""
+    """Yield the newest version, which exists if the path does, and the version that the call names."""
     yield call.path, None
     if call.version:
         yield split_version(call_name(call.path, call.version))

@@ -1,7 +1,7 @@
-"""Registered playbooks: texts in noetl.catalog, numbered for each path. The same text is the same version.
+"""Stores registered playbooks in noetl.catalog. The versions of a path are numbered; the same text is the same version.
 
-The mirror adds the texts of runs to the same table. A text becomes a version once it is registered: then it has a time
-in ``registered_at``.
+The mirror adds the texts of runs to the same table. A row is a version of the catalog only if it has a time in
+``registered_at``.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ T = TypeVar("T")
 
 
 class UnknownPlaybookError(LookupError):
-    """The catalog has no such playbook, or not in that version."""
+    """The catalog does not have this playbook, or not in this version."""
 
 
 class CatalogEntry(msgspec.Struct, frozen=True):
-    """A version of a playbook. ``digest`` is the sha256 of its text, ``file`` where it was registered from."""
+    """A version of a playbook. ``digest`` is the sha256 of its text, ``file`` the file from which it was registered."""
 
     path: str
     version: int
@@ -71,9 +71,8 @@ class CatalogEntry(msgspec.Struct, frozen=True):
 
 
 class RegisteredVersion(NamedTuple):
-    """The result of registering a text.
-
-    ``is_new`` unless the text was registered before. ``newest`` is the newest version of the path.
+    """The result of registering a text. ``is_new`` is False if the text was registered before. ``newest`` is the newest
+    version of the path.
     """
 
     entry: CatalogEntry

@@ -50,7 +50,7 @@ from noetl_temporal.schedule_client import MovedSchedule, PlaybookSchedules
 from noetl_temporal.schedule_types import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
 from noetl_temporal.stored_request import store_large_lists
-from noetl_temporal.submissions import KeyTakenError, Submission, claim, digest_of, record_start
+from noetl_temporal.submissions import KeyTakenError, Submission, claim_key, digest_of, record_start
 from noetl_temporal.temporal_errors import rpc_error
 from noetl_temporal.tracing import submission_span
 from noetl_temporal.ui_summary import playbook_details, playbook_summary
@@ -83,9 +83,8 @@ __all__ = [
 
 
 class Registration(NamedTuple):
-    """The result of registering a playbook.
-
-    ``moved`` are the schedules that follow a path and had an older version.
+    """The result of registering playbooks. ``moved`` are the schedules that follow their paths and had an older
+    version.
     """
 
     playbooks: Sequence[RegisteredVersion]
@@ -120,8 +119,8 @@ class NoetlClient(Runs):
         return self.temporal.data_converter.external_storage is not None
 
     async def register(self, *paths: str | Path) -> Registration:
-        """Register the playbooks in files and below folders, all or none; the same text is the same version. Schedules
-        that follow their paths move to the newest versions.
+        """Register the playbooks in files and in folders, searched recursively: all or none. The same text is the same
+        version. Schedules that follow their paths move to the newest versions.
 
         Raises CompileError with the errors of all files, ValueError where there is no playbook, NoEventLogError,
         DeploymentError."""
@@ -190,7 +189,7 @@ class NoetlClient(Runs):
         return await self.start_rerun(earlier, queues=queues, execution_timeout=execution_timeout)
 
     async def earlier_run(self, run: int | str, from_step: str) -> EarlierRun:
-        """Return what a rerun reuses, to be looked at before `start_rerun`. Starts nothing. Raises as `rerun`."""
+        """Return what a rerun would reuse, for `start_rerun`. Starts nothing. Raises the same errors as `rerun`."""
         from noetl_temporal.earlier_run import earlier_run  # imports what only workers need otherwise
 
         handle = await self.find(run)
@@ -209,7 +208,9 @@ class NoetlClient(Runs):
         execution_timeout: timedelta | None = None,
         execution_id: int | None = None,
     ) -> RunHandle:
-        """Start the new run. The options are those of `submit`. Raises UnsupportedError, DeploymentError."""
+        """Start a rerun of the ``earlier`` run. The options are those of `submit`. Raises UnsupportedError,
+        DeploymentError.
+        """
         graph, content, calls = earlier.playbook.graph, earlier.playbook.content, earlier.playbook.calls
         request = earlier.run_input.payload
         playbook = await self._preparation.prepare(graph, request, content=content, playbooks=calls)
@@ -223,8 +224,8 @@ class NoetlClient(Runs):
     async def _submit_once(
         self, key: str, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None
     ) -> RunHandle:
-        """Return the run of the key. Every submission starts it until Temporal has confirmed the start to one of them;
-        Temporal starts it once.
+        """Return the run of the key. Until Temporal has confirmed its start, every submission tries to start it, and
+        Temporal accepts one of them.
         """
         if self.dsn is None:
             raise NoEventLogError("a key needs an event log: set NOETL_POSTGRES to the DSN of its Postgres")
@@ -236,15 +237,15 @@ class NoetlClient(Runs):
             digest_of(run_input.payload),
         )
         new_id = run_input.execution_id
-        key_claim = await claim(self.dsn, submission, new_id)
-        if not key_claim.is_started:
+        keyed_run = await claim_key(self.dsn, submission, new_id)
+        if not keyed_run.is_started:
             with suppress(WorkflowAlreadyStartedError):
-                run_input = msgspec.structs.replace(run_input, execution_id=key_claim.execution_id)
+                run_input = msgspec.structs.replace(run_input, execution_id=keyed_run.execution_id)
                 await self._start_workflow(run_input, playbook, execution_timeout)
             await record_start(self.dsn, submission)
-        workflow = self._workflow(workflow_id(run_input.path, key_claim.execution_id))
-        is_new = key_claim.execution_id == new_id
-        return RunHandle(self.temporal, workflow, key_claim.execution_id, self.dsn, is_new=is_new)
+        workflow = self._workflow(workflow_id(run_input.path, keyed_run.execution_id))
+        is_new = keyed_run.execution_id == new_id
+        return RunHandle(self.temporal, workflow, keyed_run.execution_id, self.dsn, is_new=is_new)
 
     async def _start_workflow(
         self, run_input: RunInput, playbook: Playbook, execution_timeout: timedelta | None

@@ -41,7 +41,7 @@ from noetl_temporal.frames.wire import FrameInput
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.packed_trail import ENCODINGS, PackedTrail, from_payload, to_payload
-from noetl_temporal.payload_store import UNDECRYPTED, UNREAD, DeferringStore, PayloadStore
+from noetl_temporal.payload_store import DECRYPTION_ERROR, UNREAD_ENCODING, DeferringStore, PayloadStore
 from noetl_temporal.plain_failures import PlainFailureConverter
 from noetl_temporal.shared_part import SharedPart, is_shared, mark_shared
 from noetl_temporal.signed_converter import SignedConverters, signing_context
@@ -49,7 +49,7 @@ from noetl_temporal.signed_failures import SignedEncryptedFailureConverter, Sign
 from noetl_temporal.signing import Signer, SigningContext, schedule_context
 
 __all__ = [
-    "NO_STORE",
+    "NO_STORAGE_CODE",
     "UnreadValue",
     "belongs_in_store",
     "codec_of_stored",
@@ -63,14 +63,14 @@ __all__ = [
     "worker_converter",
 ]
 
-NO_STORE = "TMPRL1105"
-"""Temporal's code in an error about a value in the payload store, in a process without one."""
+NO_STORAGE_CODE = "TMPRL1105"
+"""The code in the SDK's error about a value in the payload store if the process has no payload store."""
 
 SHARED_PARTS = 64
 """The number of shared parts in the LRU cache: each is in memory once for all workflows that have it."""
 
 CACHED_CONVERTERS = 1_000
-"""The number of cached converters, each for one workflow or activity: the SDK asks for one about ten times per call."""
+"""The number of cached data converters, each for one workflow or activity: the SDK asks about ten times per call."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,9 +87,11 @@ class StoreUnavailableError(ConnectionError):
 
 
 class _UnreadConverter(EncodingPayloadConverter):
+    """Converts the payloads of values that could not be read (DeferringStore)."""
+
     @property
     def encoding(self) -> str:
-        return UNREAD
+        return UNREAD_ENCODING
 
     def to_payload(self, value: Any) -> Payload | None:
         del value
@@ -101,8 +103,8 @@ class _UnreadConverter(EncodingPayloadConverter):
         Raises StoreUnavailableError or DecryptionError, so that the workflow task is retried.
         """
         if type_hint not in (ToolCall, FrameInput):
-            if UNDECRYPTED in payload.metadata:
-                raise DecryptionError(payload.metadata[UNDECRYPTED].decode())
+            if DECRYPTION_ERROR in payload.metadata:
+                raise DecryptionError(payload.metadata[DECRYPTION_ERROR].decode())
             raise StoreUnavailableError(f"the payload store is unavailable: {payload.data.decode()} cannot be read")
         return UnreadValue(payload.data.decode())
 
@@ -162,7 +164,7 @@ _CONVERTERS = (
 
 
 class _PayloadConverter(CompositePayloadConverter):
-    """Ignores the context of a value: only signatures depend on it."""
+    """Ignores the serialization context: only signatures depend on it."""
 
     def with_context(self, context: SerializationContext) -> Self:
         """Return this converter."""
@@ -237,8 +239,8 @@ def _signed_converters(converter: DataConverter) -> SignedConverters | None:
 
 
 def _with_class(converter: _Converter, converter_class: Callable[[], PayloadConverter]) -> _Converter:
-    """Return the converter with this class or callable: the SDK only calls it, also when it copies a data converter,
-    so it must have everything that the payload converter needs.
+    """Return the converter with this class or callable for payload converters. The SDK calls it without arguments, also
+    when it copies the data converter.
     """
     return dataclasses.replace(converter, payload_converter_class=cast("type[PayloadConverter]", converter_class))
 
@@ -276,12 +278,12 @@ def _storage(driver: StorageDriver) -> ExternalStorage:
 
 
 def belongs_in_store(payload: Payload) -> bool:
-    """Whether a payload belongs in the payload store. One that is encrypted already was too small for it."""
+    """Whether a payload belongs in the payload store. Encrypted payloads do not: they were too small before that."""
     return (payload.ByteSize() >= STORE_FROM_BYTES or is_shared(payload)) and not is_encrypted(payload)
 
 
 def codec_of_stored(converter: DataConverter) -> PayloadCodec | None:
-    """Return the codec of values that are stored directly; none with encryption keys, as the store encrypts."""
+    """Return the codec for values that we store without the SDK; None with encryption keys, as the store encrypts."""
     return None if _encryption_codec(converter) is not None else converter.payload_codec
 
 
@@ -291,9 +293,9 @@ def is_signed(converter: DataConverter) -> bool:
 
 
 def worker_converter(converter: DataConverter) -> DataConverter:
-    """Return the converter of a worker: it reads a call that is not available now as ``UnreadValue``, and requires
-    signatures everywhere. One without encryption keys must notice what is encrypted: the SDK would drop a signal that
-    cannot be read.
+    """Return the converter of a worker: it decodes a call that is unavailable now to ``UnreadValue``, and requires
+    signatures everywhere. It has a codec even without encryption keys, to raise an error for encrypted values: the SDK
+    would drop a signal that cannot be decoded.
     """
     signed_converters = _signed_converters(converter)
     if converter.payload_codec is None:
@@ -316,13 +318,13 @@ def header_behavior(converter: DataConverter) -> HeaderCodecBehavior:
 
 
 def schedule_converter(converter: DataConverter, namespace: str, workflow_id: str) -> DataConverter:
-    """Return the converter for the input of a schedule; ``workflow_id`` is without the time that its runs have."""
+    """Return the converter for the input of a schedule. ``workflow_id`` is that of its runs without their time."""
     context = schedule_context(namespace, workflow_id)
     return _with_context(converter, context) if isinstance(converter, _DataConverter) else converter
 
 
 def verifying_converter(converter: DataConverter) -> DataConverter:
-    """Return the converter for a replay whose facts are used, which verifies everything that a worker verifies."""
+    """Return the converter for a replay whose values are used: it verifies the same signatures as a worker."""
     signed_converters = _signed_converters(converter)
     return (
         converter
@@ -332,8 +334,8 @@ def verifying_converter(converter: DataConverter) -> DataConverter:
 
 
 def replay_converter(converter: DataConverter) -> DataConverter:
-    """Return the converter for a replay that runs nothing: signatures are not checked, because they are
-    valid in the namespace of the run alone.
+    """Return the converter for a replay whose values are not used: it verifies no signatures, because they are valid
+    only in the namespace of the run.
     """
     if _signed_converters(converter) is None:
         return converter
@@ -344,5 +346,5 @@ def replay_converter(converter: DataConverter) -> DataConverter:
 
 
 def payload_limit(converter: DataConverter) -> int:
-    """Return the largest value in bytes that this converter supports."""
+    """Return the maximum size of a value that this converter supports, in bytes."""
     return INLINE_BYTES if converter.external_storage is None else STORED_BYTES

@@ -1,7 +1,7 @@
 """A codec server: decrypts values for Temporal's Web UI and for the `temporal` command (dev/decisions/0060).
 
-It speaks Temporal's protocol: POST /decode and /encode, with payloads as JSON, for web pages of one origin. Values in
-the payload store are read from there, and event trails are unpacked. A value that cannot be read is returned unchanged.
+It implements Temporal's protocol: POST /decode and /encode, with payloads as JSON, for web pages of one origin. Values
+in the payload store are fetched, and event trails are unpacked. A value that cannot be read is returned unchanged.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from noetl_temporal.packed_trail import from_payload, is_packed, unpack
 __all__ = ["MAX_BYTES", "Access", "decode_payload", "encode_payload", "serving_codec"]
 
 MAX_BYTES = 32_000_000
-"""Bytes of a request, which has a page of history in JSON."""
+"""The maximum size of a request, which has a page of history in JSON."""
 
 RESPONSE_SECONDS = 60.0
 
@@ -42,7 +42,9 @@ Conversion = Callable[[Payload], Awaitable[Payload]]
 
 
 class Access(NamedTuple):
-    """Which clients are allowed: web pages of this ``origin`` and, with a ``token``, only with it as a bearer token."""
+    """The clients that are allowed: web pages of this ``origin``; if there is a ``token``, only with it as a bearer
+    token.
+    """
 
     origin: str
     token: str | None = None
@@ -62,16 +64,17 @@ async def decode_payload(converter: DataConverter, payload: Payload) -> Payload:
 
 
 async def _fetch_stored(converter: DataConverter, payload: Payload) -> Payload:
-    claim, storage = payload_value(payload) if "messageType" in payload.metadata else None, converter.external_storage
-    if not isinstance(claim, Reference) or storage is None:
+    reference = payload_value(payload) if "messageType" in payload.metadata else None
+    storage = converter.external_storage
+    if not isinstance(reference, Reference) or storage is None:
         return payload
-    claims = [StorageDriverClaim(claim.claim)]
+    claims = [StorageDriverClaim(reference.claim)]
     [stored_payload] = await storage.drivers[0].retrieve(StorageDriverRetrieveContext(), claims)
     return stored_payload
 
 
 async def encode_payload(converter: DataConverter, payload: Payload) -> Payload:
-    """Return the payload encrypted, also one that a client would store."""
+    """Return the payload encrypted, also one that is large enough for the payload store."""
     codec = converter.payload_codec
     return codec.keyring.encrypt(payload) if isinstance(codec, EncryptionCodec) else payload
 
@@ -80,7 +83,7 @@ async def encode_payload(converter: DataConverter, payload: Payload) -> Payload:
 async def serving_codec(
     converter: DataConverter, access: Access, host: str = "127.0.0.1", port: int = 0
 ) -> AsyncGenerator[str]:
-    """Serve while the block runs, and yield the URL. Raises OSError if it cannot listen there."""
+    """Serve while the block runs, and yield the URL. Raises OSError if it cannot listen on the host and port."""
     loop = asyncio.get_running_loop()
 
     def convert_payloads(
@@ -138,7 +141,9 @@ class _Handler(QuietHandler):
             self._respond(*self._convert_request(route))
 
     def _refusal(self) -> tuple[HTTPStatus, dict[str, Any]] | None:
-        """Return the refusal of a request, if any: pages of other origins may reach this server by their own names."""
+        """Return the response to a refused request; None if it is accepted. Pages of other origins may send requests,
+        with a host name that resolves to this server.
+        """
         if self.headers.get("Origin", self.access.origin) != self.access.origin:
             return HTTPStatus.FORBIDDEN, {"error": "requests from this origin are not allowed: see --origin"}
         authorization = self.headers.get("Authorization", "").encode()

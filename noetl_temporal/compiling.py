@@ -20,8 +20,8 @@ __all__ = ["compile_to_run"]
 
 
 def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credentials: Path | None = None) -> Result:
-    """Compile a file, or text that was read, for a run with this request; not in a thread with a running event loop.
-    Scripts are fetched with the credentials in the file ``credentials``, or else with those of this process.
+    """Compile a playbook for a run with this request. Scripts are fetched with the credentials in the file
+    ``credentials``, or else with those of this process. Must not be called in a thread with a running event loop.
     """
     tools = installed_tools()
     result = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
@@ -29,7 +29,7 @@ def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credent
 
 
 def _fetch(credentials: Path | None, download: Download) -> bytes:
-    # These import the HTTP client and what reads credentials, which few playbooks need here.
+    # Imported here, as they import the HTTP client and credential sources, which few playbooks need.
     from noetl_activities.script_fetch import fetch_script
     from noetl_temporal.credential_source import credential_source
     from noetl_temporal.deployment import DeploymentError

@@ -47,8 +47,8 @@ async def connect_temporal(address: str | None = None, namespace: str | None = N
 
 
 async def reading_converter(dsn: str | None = None) -> DataConverter:
-    """Return the converter for what was stored earlier in the Postgres of ``dsn`` or NOETL_POSTGRES, without a client.
-    It verifies no signatures. Raises DeploymentError.
+    """Return a converter that decodes values of histories without a client, with large ones from the Postgres of
+    ``dsn`` or NOETL_POSTGRES. It verifies no signatures. Raises DeploymentError.
     """
     return data_converter(dsn or dsn_from_environment(), keyring=await keyring_from_environment())
 

@@ -1,7 +1,7 @@
-"""A few connections to Postgres that are kept open: one pool for each database and event loop of a process.
+"""Pools of connections to Postgres: one for each database and event loop of a process.
 
-A pool is bound to its event loop and must be closed before that loop ends. No single user owns a pool, so each is held
-by an async generator, which ``asyncio.run`` closes at shutdown.
+A pool is bound to its event loop and must be closed before that loop ends. No single user owns a pool, so each belongs
+to an async generator, which ``asyncio.run`` closes at shutdown.
 
 A connection may be stale (server restarted, dropped by a firewall), so operations must be idempotent: one that loses
 its connection is retried once.
@@ -39,7 +39,7 @@ STATEMENT_SECONDS = 60.0
 
 CONNECT_SECONDS = 15.0
 CLOSE_SECONDS = 2.0
-"""How long the end of an event loop waits for a server that does not answer."""
+"""How long the shutdown of an event loop waits for a server that does not answer."""
 
 T = TypeVar("T")
 _pools: dict[_Key, tuple[_Pool, AsyncGenerator[_Pool]]] = {}
@@ -52,16 +52,16 @@ async def run_on_pool(dsn: str, operation: Callable[[Connection], Awaitable[T]])
     """
     pool = await _pool(dsn)
     try:
-        return await _run(pool, operation)
+        return await _run_once(pool, operation)
     except LOST_CONNECTION_ERRORS:
         await pool.expire_connections()
     try:
-        return await _run(pool, operation)
+        return await _run_once(pool, operation)
     except asyncpg.InternalClientError as error:
         raise asyncpg.InterfaceError(f"Postgres failed: {reason_of(error)}") from error
 
 
-async def _run(pool: _Pool, operation: Callable[[Connection], Awaitable[T]]) -> T:
+async def _run_once(pool: _Pool, operation: Callable[[Connection], Awaitable[T]]) -> T:
     async with pool.acquire() as connection:
         try:
             return await operation(connection)
@@ -77,7 +77,7 @@ async def _pool(dsn: str) -> _Pool:
     key = asyncio.get_running_loop(), dsn
     if key not in _pools:
         lifetime = _pool_lifetime(key)
-        # Without a connection to make, this does not suspend: no other task makes a pool for the key meanwhile.
+        # This does not suspend, as no connection is made: no other task creates a pool for the key meanwhile.
         _pools[key] = await anext(lifetime), lifetime
     return _pools[key][0]
 

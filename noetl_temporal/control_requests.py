@@ -1,7 +1,7 @@
 """Requests to a run, and messages between its workflows about waits and pauses: JSON in history.
 
-Requests are signed like submissions, for the run to which they are sent (signing.py). The ``id`` of a request rises
-with time, so a repeated request is ignored, also one that is replayed by someone who can read Temporal but has no key.
+Requests are signed like submissions, for the run to which they are sent (signing.py). Ids of requests rise with time,
+so a repeated request is ignored, also one that is replayed by somebody who can read Temporal but has no key.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ __all__ = [
 ]
 
 MAX_LISTED_HELD_RUNS = 500
+"""The maximum number of held runs of steps in the response to a query, which may have 2 MB."""
+
 MAX_NAME_CHARACTERS = 200
 MAX_REASON_CHARACTERS = 4_000
-"""Characters of the person and the reason of a request, which state and events store."""
+"""The maximum length of the requester's name and of the reason, which state and events store."""
 
 
 class SignalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +48,7 @@ class SignalRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecisionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Approve or reject. ``wait_id`` is that of the approval that was shown, so that no other is decided."""
+    """Approve or reject the approval ``wait_id``. ``by`` is the name of the person who decides."""
 
     id: int
     wait_id: str
@@ -57,7 +59,7 @@ class DecisionRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PauseRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Pause the run, or resume it: as the name of the update says. ``by`` made the request."""
+    """Pause the run or resume it, as the name of the update says. ``by`` is the name of the requester."""
 
     id: int
     by: str = ""
@@ -79,8 +81,8 @@ class HeldRequest(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class DecidedRuns(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of a HeldRequest: how many held step runs it decided, and the name of the oldest; none for a repeated
-    request.
+    """The result of a HeldRequest: the number of held step runs that it decided, and the name of the oldest one. A
+    repeated request decides none.
     """
 
     count: int = 0
@@ -98,7 +100,7 @@ class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
     held_count: int = 0
 
     @classmethod
-    def of(cls, state: PlaybookState) -> OpenWaits:
+    def from_state(cls, state: PlaybookState) -> OpenWaits:
         """Return what a machine with this state waits for."""
         waits = sorted(state.waits.values(), key=lambda wait: wait.age)
         held = held_steps(waits)
@@ -106,7 +108,7 @@ class OpenWaits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A workflow that was paused or resumed notifies those that it waits for."""
+    """Notifies a workflow that the one that waits for it was paused or resumed."""
 
     is_paused: bool
     by: str = ""
@@ -114,14 +116,16 @@ class PauseNotice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OpenedWait(msgspec.Struct, frozen=True):
-    """A chunk notifies its playbook of a wait that has begun. ``sender`` is the first run of its workflow."""
+    """Notifies a playbook of a wait that has begun in a chunk. ``sender`` is the first run id of its workflow."""
 
     sender: str
     wait: Wait
 
 
 class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A chunk notifies its playbook of a wait that has ended. ``sender`` is the first run of its workflow."""
+    """Notifies a playbook of a wait that has ended in a chunk. ``sender`` is the first run id of the chunk's workflow.
+    ``returned`` is a signal that the wait did not take, ``request`` the id of the request that ended it, 0 without one.
+    """
 
     sender: str
     wait_id: str
@@ -131,14 +135,14 @@ class ClosedWait(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ForwardedAnswer(msgspec.Struct, frozen=True):
-    """A playbook forwards an answer to a chunk, for these of its waits."""
+    """Forwards an answer from a playbook to these waits of a chunk."""
 
     wait_ids: tuple[str, ...]
     answer: Answer
 
 
 def requester_refusal(by: str, reason: str) -> str | None:
-    """Return what is wrong with the name of the requester or with the reason; None if nothing is."""
+    """Return why a request is refused whose requester's name or reason is too long; None if neither is."""
     if len(by) > MAX_NAME_CHARACTERS:
         return f"the name has {len(by):,} characters; at most {MAX_NAME_CHARACTERS} are allowed"
     if len(reason) > MAX_REASON_CHARACTERS:

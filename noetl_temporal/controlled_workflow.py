@@ -1,4 +1,4 @@
-"""The part of a playbook's workflow that people control: pause, resume, retry and skip.
+"""The updates with which people control a playbook's workflow: pause, resume, retry and skip.
 
 The validator of an update refuses a request that is not possible. Its handler adds a fact and returns immediately.
 """
@@ -34,11 +34,11 @@ from noetl_temporal.naming import (
 )
 from noetl_temporal.workflow_host import WorkflowHost
 
-__all__ = ["ControlledWorkflow", "pause_fact", "refuse"]
+__all__ = ["ControlledWorkflow", "pause_fact", "raise_if_refused"]
 
 
 class ControlledWorkflow:
-    """The requests to one run."""
+    """Handles the updates of one run. The base class of the workflow of a playbook."""
 
     _machine: Machine
     _host: WorkflowHost
@@ -52,9 +52,10 @@ class ControlledWorkflow:
     @pause.validator
     def check_pause(self, request: PauseRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._must_check(request.id):
-            refuse(requester_refusal(request.by, request.reason))
-            refuse(pause_problem(self._machine.state, self._host.unfed_facts))
+        self._raise_if_busy()
+        if self._is_new(request.id):
+            raise_if_refused(requester_refusal(request.by, request.reason))
+            raise_if_refused(pause_problem(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
     def resume(self, request: PauseRequest) -> None:
@@ -65,9 +66,10 @@ class ControlledWorkflow:
     @resume.validator
     def check_resume(self, request: PauseRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._must_check(request.id):
-            refuse(requester_refusal(request.by, request.reason))
-            refuse(resume_problem(self._machine.state, self._host.unfed_facts))
+        self._raise_if_busy()
+        if self._is_new(request.id):
+            raise_if_refused(requester_refusal(request.by, request.reason))
+            raise_if_refused(resume_problem(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
     def retry(self, request: HeldRequest) -> DecidedRuns:
@@ -82,9 +84,10 @@ class ControlledWorkflow:
     @retry.validator
     def check_retry(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._must_check(request.id):
-            refuse(requester_refusal(request.by, request.reason))
-            refuse(retry_problem(self._machine.state, self._host.unfed_facts))
+        self._raise_if_busy()
+        if self._is_new(request.id):
+            raise_if_refused(requester_refusal(request.by, request.reason))
+            raise_if_refused(retry_problem(self._machine.state, self._host.unfed_facts))
             self._held_steps(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
@@ -100,22 +103,22 @@ class ControlledWorkflow:
     @skip.validator
     def check_skip(self, request: HeldRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._must_check(request.id):
-            refuse(requester_refusal(request.by, request.reason))
-            refuse(skip_problem(request.data, len(self._held_steps(request))))
+        self._raise_if_busy()
+        if self._is_new(request.id):
+            raise_if_refused(requester_refusal(request.by, request.reason))
+            raise_if_refused(skip_problem(request.data, len(self._held_steps(request))))
 
     def _is_new(self, request_id: int) -> bool:
         return not is_repeated(request_id, self._machine.state, self._host.unfed_facts)
 
-    def _must_check(self, request_id: int) -> bool:
-        """Whether the request is new. Raises ApplicationError if the run accepts none now, not even a repeated one."""
-        problem = self._host.busy_problem()
-        if problem is not None:
-            raise ApplicationError(f"{problem}: send the request again", type=RUN_BUSY, non_retryable=True)
-        return self._is_new(request_id)
+    def _raise_if_busy(self) -> None:
+        """Raise ApplicationError if the run accepts no request now, not even a repeated one."""
+        reason = self._host.busy_problem()
+        if reason is not None:
+            raise ApplicationError(f"{reason}: send the request again", type=RUN_BUSY, non_retryable=True)
 
     def _held_steps(self, request: HeldRequest) -> list[HeldStep]:
-        """Return the held step runs that the request names, at least one."""
+        """Return the held step runs that the request names, at least one. Raises ApplicationError."""
         selection = self._machine.graph, self._machine.state, request.step, self._host.unfed_facts
         try:
             return find_held_runs(*selection) if request.all else [find_held_run(*selection)]
@@ -134,7 +137,7 @@ def pause_fact(notice: PauseNotice) -> PauseRequested | UnpauseRequested:
     return fact(now(), by=notice.by, reason=notice.reason)
 
 
-def refuse(reason: str | None) -> None:
-    """Raise ApplicationError with the reason, if there is one."""
+def raise_if_refused(reason: str | None) -> None:
+    """Raise ApplicationError with the reason; None accepts the request."""
     if reason is not None:
         raise ApplicationError(reason, type=REFUSED_REQUEST, non_retryable=True)

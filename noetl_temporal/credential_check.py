@@ -1,8 +1,8 @@
-"""Asks the workers whether they have the credentials that playbooks name, and the keys, before a run is submitted.
+"""Checks before a run is submitted whether its workers have the credentials that the playbooks name, and the keys.
 
 Only the workers that call a tool know its credentials, so each of their queues is asked, by an activity without a
-workflow (Temporal's standalone activities). It receives names and returns what is wrong with them: no secret leaves the
-worker. A queue without workers, or a server without such activities, is no reason to refuse a run.
+workflow (Temporal's standalone activities). It receives names and returns error messages: no secret leaves the worker.
+A queue without workers, or a server without such activities, is no reason to refuse a run.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ __all__ = ["CredentialNames", "credential_activity", "missing_credentials"]
 ACTIVITY = "noetl.credentials"
 
 RESPONSE_TIMEOUT = timedelta(seconds=3)
-"""A worker responds in a twentieth of a second."""
-
+"""A worker usually responds within 50 ms."""
 
 _KEYS_HINT = (
     "start them with the NOETL_ENCRYPTION_KEYS and the NOETL_SIGNING_KEY_FILE that are set here, or unset these here"
@@ -51,7 +50,7 @@ class CredentialNames(msgspec.Struct, frozen=True):
 
 
 class CredentialProblems(msgspec.Struct, frozen=True):
-    """The result of the check: problems by the name of the credential."""
+    """The result of the activity: an error message for each credential that cannot be used, by its name."""
 
     problems: dict[str, str]
 
@@ -62,14 +61,14 @@ def credential_activity(source: CredentialSource) -> Callable[..., Any]:
     @activity.defn(name=ACTIVITY)
     async def check(request: CredentialNames) -> CredentialProblems:
         return CredentialProblems(
-            {name: problem for name in request.names if (problem := credential_problem(name, source))}
+            {name: message for name in request.names if (message := credential_error(name, source))}
         )
 
     return check
 
 
-def credential_problem(name: str, source: CredentialSource) -> str:
-    """Return what is wrong with the credential of this name; "" if nothing is."""
+def credential_error(name: str, source: CredentialSource) -> str:
+    """Return the error message for a credential that cannot be used; "" if it can."""
     try:
         source.find(name)
     except CredentialError as error:
@@ -78,27 +77,27 @@ def credential_problem(name: str, source: CredentialSource) -> str:
 
 
 async def missing_credentials(client: Client, graphs: Iterable[Graph]) -> list[str]:
-    """Return a line with its place for each credential that the workers of its tool do not have. Names that are
-    templates are not checked. A client that encrypts asks all queues of tools. Raises DeploymentError where the
-    workers have other keys than this process.
+    """Return an error, ``file:line:col: error: ...``, for each use of a credential that the workers of its tool do not
+    have. Names that are templates are not checked. A client that encrypts asks all queues of tools. Raises
+    DeploymentError if workers have other keys than this process.
     """
     graphs = list(graphs)
     uses = _uses_by_queue(graphs, resolved_queues(graphs, {}))
     if client.data_converter.payload_codec is None:
         uses = {queue: names for queue, names in uses.items() if names}
     problems_by_queue = await asyncio.gather(
-        *(_ask_workers(client, queue, list(places)) for queue, places in uses.items())
+        *(_ask_workers(client, queue, list(locations)) for queue, locations in uses.items())
     )
     return [
-        f"{place}: error: {problem}"
-        for places, problems in zip(uses.values(), problems_by_queue, strict=True)
+        f"{location}: error: {problem}"
+        for locations, problems in zip(uses.values(), problems_by_queue, strict=True)
         for name, problem in problems.items()
-        for place in places[name]
+        for location in locations[name]
     ]
 
 
 def _uses_by_queue(graphs: Iterable[Graph], queues: Mapping[str, str]) -> dict[str, dict[str, list[str]]]:
-    """Return where each credential is used, by queue and name."""
+    """Return the locations at which each credential is used, by queue and name."""
     uses: dict[str, dict[str, list[str]]] = {}
     for graph in graphs:
         for step in graph.steps.values():
@@ -128,7 +127,7 @@ async def _ask_workers(client: Client, queue: str, names: list[str]) -> dict[str
             retry_policy=RetryPolicy(maximum_attempts=1),
         )
     except (ActivityFailureError, DecryptionError) as error:
-        # A worker that answers with a failure cannot decode what it is sent. Where none polls the call times out.
+        # A worker that responds with a failure cannot decode the request. If no worker polls, the call times out.
         if isinstance(error, DecryptionError) or isinstance(error.cause, ApplicationError):
             raise DeploymentError(
                 f"the workers of {queue} cannot read payloads from this client: {_KEYS_HINT}"

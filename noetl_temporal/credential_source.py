@@ -1,9 +1,9 @@
-"""Where a worker finds the credentials that playbooks name: one rule for every command.
+"""Chooses the source of the credentials that playbooks name, by the same rule for every command:
 
 1. The file that ``--credentials`` names, else the one that NOETL_CREDENTIALS names.
 2. The environment: ``NOETL_CREDENTIAL_<NAME>``. The embedded stack sets those of its own databases that are not set.
 
-Nothing else is read: a ``credentials.yaml`` beside a playbook may come from somebody else.
+No other file is read: a ``credentials.yaml`` in the folder of a playbook may come from somebody else.
 """
 
 from __future__ import annotations

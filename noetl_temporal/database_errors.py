@@ -1,4 +1,4 @@
-"""What asyncpg raises when Postgres fails, and when only the connection does."""
+"""The errors that asyncpg raises if Postgres fails, or if only the connection fails."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _CLIENT_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
 """Errors that a lost connection may raise, including asyncpg's internal errors."""
 
 DATABASE_ERRORS = (asyncpg.PostgresError, *_CLIENT_ERRORS)
-"""The database cannot be reached, refuses or fails."""
+"""The database is unavailable, refuses a statement, or fails."""
 
 LOST_CONNECTION_ERRORS = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError, *_CLIENT_ERRORS)
-"""The connection cannot be made or was lost: a new one may work."""
+"""The connection failed or was lost: a new one may succeed."""
 
 
 def is_lost_connection(error: BaseException) -> bool:
-    """Whether Postgres, or something between, has ended a connection."""
+    """Whether the connection was ended by Postgres or on the way to it."""
     disconnects = (asyncpg.PostgresConnectionError, asyncpg.OperatorInterventionError)
     return isinstance(error, disconnects) or _is_closed(error)
 

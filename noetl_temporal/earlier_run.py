@@ -1,12 +1,12 @@
-"""Finds what an earlier run had done before a step first started (dev/decisions/0066).
+"""Computes the state of an earlier run just before a step first started (dev/decisions/0066).
 
-How it works. The recorded history of the run is replayed, from its first run on where it continued as new. So the same
-machine takes the same facts in the same order, and its state is that of the workflow then. No tool is called and
-nothing is written. Unlike other replays this one uses what it reads: it runs in the run's own namespace and verifies
+How it works. The recorded history of the run is replayed; if it continued as new, from its first run on. So the same
+machine takes the same facts in the same order, and has the state that the workflow had. No tool is called and nothing
+is written. Unlike other replays this one uses the values that it reads: it runs in the run's own namespace and verifies
 each signature.
 
-Large values stay references. Those in the state are renewed before anything starts, so they are kept for another day.
-By then the mirror has read the start of the new run, which owns them from then on (owners.py).
+Large values stay references. Those in the state are renewed before the new run starts, so they are kept for another
+day. By then the mirror has read the start of the new run, which owns them from then on (owners.py).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from temporalio.worker import (
 
 from noetl_compiler.diagnostics import did_you_mean_or_list
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.codec import NO_STORE, payload_limit, verifying_converter
+from noetl_temporal.codec import NO_STORAGE_CODE, payload_limit, verifying_converter
 from noetl_temporal.machine.facts import Earlier
 from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState
@@ -46,24 +46,25 @@ _GONE = "Temporal has removed its history, or a part of it: submit the playbook 
 
 
 class EarlierRun(NamedTuple):
-    """An earlier run: its input, its playbook, and what a ``rerun`` starts with."""
+    """An earlier run: its input, its playbook, and the state with which a ``rerun`` starts."""
 
     run_input: RunInput
     playbook: Playbook
     rerun: Earlier
 
     @property
-    def reused(self) -> dict[str, str]:
-        """The steps whose outcomes are reused, in the playbook's order: name -> status."""
+    def reused_steps(self) -> dict[str, str]:
+        """The status of each step whose outcome is reused, by name, in the playbook's order."""
         records = _step_records(self.rerun.state)
         steps = self.playbook.graph.steps.items()
         return {name: records[name]["status"] for name, step in steps if name in records and not step.is_synthetic}
 
 
 async def earlier_run(client: Client, workflow_id: str, execution_id: int, step: str) -> EarlierRun:
-    """Return what a run had done before ``step`` first started, if it can be reused.
+    """Return the run with its state before ``step`` first started.
 
-    Raises RequestRefusedError with the reason, DecryptionError, RPCError, the errors of the payload store."""
+    Raises RequestRefusedError if it cannot be reused, DecryptionError, RPCError, the errors of the payload store.
+    """
     try:
         return await _EarlierRunReader(client, workflow_id, execution_id, step).read()
     except RPCError as error:
@@ -79,20 +80,20 @@ class _EarlierRunReader:
         self._converter = verifying_converter(client.data_converter)
 
     async def read(self) -> EarlierRun:
-        runs = await self._run_ids()
-        first = await self._workflow(runs[0]).fetch_history()
-        start_event = first.events[0]
+        run_ids = await self._run_ids()
+        first_history = await self._workflow(run_ids[0]).fetch_history()
+        start_event = first_history.events[0]
         run_input, playbook = await self._input(start_event)
         _check_step(playbook.graph, self._step)
         recorder = _Recorder(playbook.graph, self._step)
-        for run in runs:
-            history = first if run == runs[0] else await self._workflow(run).fetch_history()
-            problem = await replay_failure(
+        for run_id in run_ids:
+            history = first_history if run_id == run_ids[0] else await self._workflow(run_id).fetch_history()
+            failure = await replay_failure(
                 history, self._converter, [_RecordingInterceptor(recorder)], self._client.namespace
             )
-            if problem is not None:
+            if failure is not None:
                 reason = "its history was changed, was recorded by another build, or lacks values"
-                raise RequestRefusedError(f"{reason}, and cannot be replayed: {problem}")
+                raise RequestRefusedError(f"{reason}, and cannot be replayed: {failure}")
             if recorder.has_started:
                 break
         state = recorder.result(run_input)
@@ -101,16 +102,16 @@ class _EarlierRunReader:
         return EarlierRun(run_input, playbook, Earlier(self._execution_id, self._step, secrets_key, state))
 
     async def _run_ids(self) -> list[str]:
-        """Return the run ids of the workflow, each of which continued the one before."""
+        """Return the ids of the workflow's runs, each of which continued the previous one."""
         description = await self._client.get_workflow_handle(self._workflow_id).describe()
         if description.status is WorkflowExecutionStatus.RUNNING:
             raise RequestRefusedError("the run is still running: wait for its end (noetl wait), or cancel it")
-        runs, run_id = list[str](), description.run_id
+        run_ids, run_id = list[str](), description.run_id
         while run_id:
-            runs.append(run_id)
+            run_ids.append(run_id)
             event = await self._first_event(run_id)
             run_id = event.workflow_execution_started_event_attributes.continued_execution_run_id
-        return runs[::-1]
+        return run_ids[::-1]
 
     def _workflow(self, run_id: str) -> WorkflowHandle[Any, Any]:
         return self._client.get_workflow_handle(self._workflow_id, run_id=run_id)
@@ -131,7 +132,7 @@ class _EarlierRunReader:
         except LookupError as error:
             raise RequestRefusedError(f"its playbook has been pruned: {error}") from error
         except RuntimeError as error:
-            if NO_STORE not in str(error):
+            if NO_STORAGE_CODE not in str(error):
                 raise
             raise RequestRefusedError("its playbook is stored in Postgres: set NOETL_POSTGRES") from error
         return run_input, playbook
@@ -146,8 +147,10 @@ class _EarlierRunReader:
         store = storage.drivers[0] if storage is not None else None
         missing = await store.renew(keys) if keys and isinstance(store, PayloadStore) else set[str]()
         if missing:
-            are = "1 large value has" if len(missing) == 1 else f"{len(missing):,} large values have"
-            raise RequestRefusedError(f"{are} been pruned (noetl prune), which the run had before step {self._step!r}")
+            subject = "1 large value has" if len(missing) == 1 else f"{len(missing):,} large values have"
+            raise RequestRefusedError(
+                f"{subject} been pruned (noetl prune), which the run had before step {self._step!r}"
+            )
 
 
 def _check_step(graph: Graph, step: str) -> None:
@@ -171,8 +174,8 @@ class _Recorder:
         self._starts: dict[str, str | None] = {}
         """For each step that has started, why a rerun cannot start there; None if it can."""
 
-    def note(self, step: str, state: PlaybookState) -> None:
-        """Record that a step is about to start."""
+    def record_start(self, step: str, state: PlaybookState) -> None:
+        """Record that a step is about to start, in a run with this state. Later starts of the same step are ignored."""
         if state.counts.get(step):
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)
@@ -187,13 +190,13 @@ class _Recorder:
     def result(self, run_input: RunInput) -> Json:
         """Return the state before the step. Raises RequestRefusedError."""
         if not self.has_started:
-            raise RequestRefusedError(self._why_not_reached(run_input.rerun))
+            raise RequestRefusedError(self._not_started_message(run_input.rerun))
         problem = self._starts[self._step]
         if problem is not None:
             raise RequestRefusedError(f"{problem}: {self._possible_starts()}")
         return self._state
 
-    def _why_not_reached(self, earlier: Earlier | None) -> str:
+    def _not_started_message(self, earlier: Earlier | None) -> str:
         if earlier is not None and self._step in _step_records(earlier.state):
             reason = f"it reused step {self._step!r} from run {earlier.execution_id}"
             return f"{reason}: noetl rerun {earlier.execution_id} --from {self._step}"
@@ -201,8 +204,8 @@ class _Recorder:
 
     def _possible_starts(self) -> str:
         steps = self._graph.steps
-        possible = [name for name, why in self._starts.items() if why is None and not steps[name].is_synthetic]
-        return f"it can be rerun from {', '.join(possible)}" if possible else "submit the playbook again"
+        names = [name for name, problem in self._starts.items() if problem is None and not steps[name].is_synthetic]
+        return f"it can be rerun from {', '.join(names)}" if names else "submit the playbook again"
 
 
 def _step_records(state: Json) -> dict[str, Any]:
@@ -227,7 +230,7 @@ class _RecordingInterceptor(Interceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:  # noqa: A002
                 instance = workflow.instance()
                 if isinstance(instance, PlaybookWorkflow):
-                    instance.observe(recorder.note)
+                    instance.observe(recorder.record_start)
                 return await super().execute_workflow(input)
 
         return _Inbound

@@ -1,4 +1,4 @@
-"""Moves the texts of failures to where the codec encrypts them: they may quote values."""
+"""Encrypts the texts of failures, which may quote values: they are moved to the attributes that the codec encrypts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ HIDDEN = "Encoded failure"
 
 
 class EncryptedFailureConverter(PlainFailureConverter):
-    """Encrypts failures like the SDK's converter, but a failure because of a missing key stays readable without that
-    key.
+    """Encrypts failures as the SDK's converter does, except those because of a missing key, which must be readable
+    without it.
     """
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
@@ -28,19 +28,19 @@ class EncryptedFailureConverter(PlainFailureConverter):
             hide_texts(failure)
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
-        """See temporalio.converter.FailureConverter. Raises DecryptionError, which the SDK's would swallow."""
+        """See temporalio.converter.FailureConverter. Raises DecryptionError, which the SDK would suppress."""
         raise_if_encrypted(failure)
         return super().from_failure(failure, payload_converter)
 
 
 def may_quote_values(failure: Failure) -> bool:
-    """Whether the texts of a failure are ours: those that the server makes quote no values."""
+    """Whether the texts of a failure may quote values: those of our own failures may, those of the server do not."""
     application = failure.application_failure_info
     return failure.HasField("application_failure_info") and application.type != DecryptionError.__name__
 
 
 def hide_texts(failure: Failure) -> None:
-    """Remove the texts of a failure whose encoded attributes have them."""
+    """Remove the texts of a failure after they were copied to its encoded attributes."""
     failure.message, failure.stack_trace = HIDDEN, ""
 
 

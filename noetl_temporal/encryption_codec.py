@@ -26,9 +26,9 @@ __all__ = ["EncryptedConverter", "EncryptionCodec", "UndecryptableValue", "missi
 
 @dataclass(frozen=True)
 class UndecryptableValue:
-    """An input of an activity, or a detail of its heartbeats, that this process has no encryption key for.
+    """An input of an activity, or a detail of its heartbeats, whose encryption key this process does not have.
 
-    ``message`` names the missing key. A heartbeat that contains the value sends ``payload`` unchanged.
+    ``message`` names the missing key. If the value is sent again in a heartbeat, that is ``payload``, unchanged.
     """
 
     message: str
@@ -36,7 +36,7 @@ class UndecryptableValue:
 
 
 def missing_key_failure(value: UndecryptableValue, delay: timedelta) -> ApplicationError:
-    """Return the error that ends an attempt because of a missing key; Temporal repeats the call after the delay."""
+    """Return the error that ends an attempt because of a missing key; Temporal starts another one after the delay."""
     return ApplicationError(value.message, type=DecryptionError.__name__, next_retry_delay=delay)
 
 
@@ -77,7 +77,9 @@ class EncryptionCodec(PayloadCodec):
 
 
 class EncryptedConverter(EncodingPayloadConverter):
-    """Converts payloads that no codec has decrypted: to ``UndecryptableValue`` for an activity, else it raises."""
+    """Converts payloads that no codec has decrypted: to ``UndecryptableValue`` for an activity, else it raises an
+    error.
+    """
 
     @property
     def encoding(self) -> str:
@@ -87,7 +89,7 @@ class EncryptedConverter(EncodingPayloadConverter):
         return value.payload if isinstance(value, UndecryptableValue) else None
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises DecryptionError, so that a workflow task is retried."""
+        """See temporalio.converter.PayloadConverter. Raises DecryptionError, so that a workflow task is retried."""
         error = missing_key_error(payload)
         if type_hint in (ToolCall, FrameInput) or (type_hint is None and not _is_in_workflow()):
             return UndecryptableValue(str(error), payload)

@@ -10,16 +10,15 @@ from noetl_activities.variables import DSN_VARIABLE
 __all__ = ["NO_CATALOG", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]
 
 SIGNING_KEY_VARIABLE = "NOETL_SIGNING_KEY_FILE"
-"""Names the file with the key under which runs and calls are signed (signing.py)."""
-
+"""Names the file with the key with which runs and calls are signed (signing.py)."""
 
 NO_CATALOG = f"the catalog is in Postgres: set {DSN_VARIABLE} to its DSN"
-"""The message if the environment has no DSN."""
+"""The message of the error if the catalog is needed and the environment has no DSN."""
 
 
 def dsn_from_environment() -> str | None:
-    """Return the DSN of the event log's Postgres; None if it is not set. Raises DeploymentError for an invalid DSN,
-    before the driver reads it, whose errors quote parts of it.
+    """Return the DSN of the event log's Postgres; None if it is not set. Raises DeploymentError for an invalid DSN, so
+    that the driver, whose errors quote parts of it, does not parse it.
     """
     dsn = os.environ.get(DSN_VARIABLE)
     try:

@@ -6,7 +6,7 @@
 | /readyz | 200 while the process serves and Temporal responds, else 503 with the reason |
 | /metrics | metrics as text for Prometheus: those of Temporal's SDK and of metrics.py, or of mirror/gauges.py |
 
-The SDK's exporter listens on a port of its own on the loopback, from which a worker's /metrics is passed on.
+The SDK's exporter listens on another port, on the loopback; a worker's /metrics returns what it serves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Response(NamedTuple):
 
 
 def free_address() -> str:
-    """Return a loopback address on which nothing listens now."""
+    """Return a loopback address, ``HOST:PORT``, on which nothing listens now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{probe.getsockname()[1]}"
@@ -53,10 +53,10 @@ async def serve_health(
     describe_serving: Callable[[], str],
     metrics: Callable[[], Coroutine[Any, Any, str]],
 ) -> AsyncGenerator[int]:
-    """Respond on this host and port while the block runs, and yield the port.
+    """Serve on this host and port while the block runs, and yield the port.
 
-    ``describe_serving`` returns what the process serves now, "" while it stops. ``metrics`` is called on the caller's
-    loop, and may raise OSError. Raises OSError if it cannot listen.
+    ``describe_serving`` returns a description of what the process serves, "" while it stops. ``metrics`` is called on
+    the caller's event loop, and may raise OSError. Raises OSError if the server cannot listen on the host and port.
     """
     loop = asyncio.get_running_loop()
 

@@ -13,26 +13,27 @@ HEARTBEAT_INTERVAL = timedelta(seconds=2)
 
 
 class heartbeating:  # noqa: N801 - it reads as a function
-    """Call ``beat`` at intervals of HEARTBEAT_INTERVAL until the block ends, and immediately if ``at_once``.
+    """Call ``send_heartbeat`` every HEARTBEAT_INTERVAL until the block ends, the first time immediately if
+    ``is_urgent``.
 
-    Uses timers: most calls end before the first beat, and a task for each of them would cost more.
+    Uses timers: most calls end before the first heartbeat, and a task for each of them would cost more.
     """
 
-    def __init__(self, beat: Callable[[], None], *, at_once: bool) -> None:
-        self._beat = beat
-        self._at_once = at_once
+    def __init__(self, send_heartbeat: Callable[[], None], *, is_urgent: bool) -> None:
+        self._send_heartbeat = send_heartbeat
+        self._is_urgent = is_urgent
 
     def __enter__(self) -> None:
-        if self._at_once:
-            self._beat()
-        self._timer = self._wait()
+        if self._is_urgent:
+            self._send_heartbeat()
+        self._timer = self._start_timer()
 
     def __exit__(self, *_: object) -> None:
         self._timer.cancel()
 
-    def _wait(self) -> asyncio.TimerHandle:
+    def _start_timer(self) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(HEARTBEAT_INTERVAL.total_seconds(), self._repeat)
 
     def _repeat(self) -> None:
-        self._timer = self._wait()
-        self._beat()
+        self._timer = self._start_timer()
+        self._send_heartbeat()

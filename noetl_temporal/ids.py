@@ -1,4 +1,4 @@
-"""Execution ids: 63 bits, like every NoETL id. The ids of submitted and scheduled runs rise with time."""
+"""Makes execution ids: 63 bits, like every NoETL id. The ids of submitted and scheduled runs rise with time."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ __all__ = [
 ]
 
 MAX_EXECUTION_ID = 2**63 - 1
-"""Execution ids are Postgres's bigint."""
+"""The largest bigint of Postgres."""
 
 ID_LENGTHS = (18, 19)
-"""Digits of execution ids: 19 from October 2027 on."""
+"""The possible numbers of digits of execution ids: 19 from October 2027 on."""
 
 MIN_ID_CHARACTERS = 6
-"""Characters of an ID by which a run is looked up: fewer name too many runs."""
+"""The minimum length of the prefix of an ID by which a run is looked up: a shorter one matches too many runs."""
 
 RANDOM_BITS = 23
 
 CALLED_BITS = 50
-"""How far the id of a called run may be below that of its caller: 37 hours, so that a million calls of one run have
-different ids."""
+"""Bits of the difference between the ids of a called run and of its caller: 37 hours, so that the ids of a million
+calls of one run differ.
+"""
 
 _UNIX_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -47,8 +48,8 @@ def _execution_id_at(ms: int, bits: int) -> int:
 
 
 def scheduled_execution_id(start_time: datetime, first_run_id: str) -> int:
-    """Return the id of a run that a schedule has started, from the run's first event. So it is the same in the
-    workflow, in the mirror, and after a reset, which keeps that event.
+    """Return the id of a run that a schedule has started. It depends only on the run's first event, so it is the same
+    in the workflow, in the mirror, and after a reset.
     """
     digest = hashlib.sha256(first_run_id.encode()).digest()
     bits = int.from_bytes(digest[:4], "big") >> (32 - RANDOM_BITS)
@@ -56,14 +57,14 @@ def scheduled_execution_id(start_time: datetime, first_run_id: str) -> int:
 
 
 def called_execution_id(caller: int, key: str) -> int:
-    """Return the id of the run that a call of the run ``caller`` starts: the same whenever the call with this ``key``
-    is repeated. It is below the caller's, so that the largest id is that of a submitted run. Its time bits are not the
-    time of the call.
+    """Return the id of the run that the call with this ``key`` starts, in the run ``caller``. It is the same if the
+    call is repeated, and below the caller's, so that the largest id is that of a submitted run. Its time bits are not
+    the time of the call.
     """
     digest = hashlib.sha256(key.encode()).digest()
     return caller - 1 - (int.from_bytes(digest[:8], "big") >> (64 - CALLED_BITS))
 
 
 def exact_id(text: str) -> int | None:
-    """Return the execution id in the text, if it is whole; None for a text that may be a prefix of several IDs."""
+    """Return the execution id that the text is; None if the text may be the prefix of several IDs."""
     return int(text) if text.isdecimal() and len(text) >= ID_LENGTHS[0] else None

@@ -1,4 +1,4 @@
-"""Decompression with a bound: a few KB of deflate can expand to gigabytes."""
+"""Decompresses data up to a limit: a few KB of deflate can expand to gigabytes."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["InflateError", "decompress"]
 
 
 class InflateError(ValueError):
-    """The data is incomplete, or has too many bytes once decompressed."""
+    """The data is incomplete, or too large after decompression."""
 
 
 def decompress(data: bytes, bits: int = zlib.MAX_WBITS, dictionary: bytes = b"") -> bytes:
-    """Return the decompressed data. ``bits`` as in zlib: negative for raw deflate.
+    """Return the decompressed data. ``bits`` is zlib's ``wbits``: negative for raw deflate.
 
     Raises InflateError, zlib.error.
     """

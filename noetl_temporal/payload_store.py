@@ -37,17 +37,17 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.encryption import ENCRYPTED, DecryptionError, Keyring, is_encrypted, missing_key_error
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["SEGMENT", "STORE_NAME", "UNDECRYPTED", "UNREAD", "DeferringStore", "PayloadStore"]
+__all__ = ["DECRYPTION_ERROR", "SEGMENT_ENCODING", "STORE_NAME", "UNREAD_ENCODING", "DeferringStore", "PayloadStore"]
 
 STORE_NAME = "noetl.payload"
 """The name of this store in history."""
 
 with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a payload fails their task
-    UNREAD = f"noetl/unread-{secrets.token_hex(8)}"
+    UNREAD_ENCODING = f"noetl/unread-{secrets.token_hex(8)}"
 """The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
 no one else can create one."""
 
-UNDECRYPTED = "noetl-undecrypted"
+DECRYPTION_ERROR = "noetl-undecrypted"
 """The key in the metadata of such a payload for why it cannot be decrypted."""
 
 RETRIEVE_SECONDS = 5.0
@@ -60,7 +60,7 @@ RECENT_SECONDS = 600.0
 CACHE_BYTES = 64_000_000
 """Total size of the values that a process caches."""
 
-SEGMENT = b"binary/zlib"
+SEGMENT_ENCODING = b"binary/zlib"
 """The encoding of a segment of a frame. It is read once, by the mirror or by another attempt, so it is not cached: the
 segments of a large loop would fill the cache."""
 
@@ -164,7 +164,9 @@ class PayloadStore(StorageDriver):
 
     def _cache(self, keys: Sequence[str], texts: Sequence[bytes], payloads: Sequence[Payload]) -> None:
         values = zip(keys, texts, payloads, strict=True)
-        cacheable_values = ((key, text) for key, text, payload in values if payload.metadata.get("encoding") != SEGMENT)
+        cacheable_values = (
+            (key, text) for key, text, payload in values if payload.metadata.get("encoding") != SEGMENT_ENCODING
+        )
         _CACHE.add(self._reader, cacheable_values)
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
@@ -228,9 +230,9 @@ class DeferringStore(StorageDriver):
 
 
 def _unread_payload(key: str, error: Exception) -> Payload:
-    metadata = {"encoding": UNREAD.encode()}
+    metadata = {"encoding": UNREAD_ENCODING.encode()}
     if isinstance(error, DecryptionError):
-        metadata[UNDECRYPTED] = str(error).encode()
+        metadata[DECRYPTION_ERROR] = str(error).encode()
     return Payload(metadata=metadata, data=key.encode())
 
 

@@ -17,7 +17,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Interceptor, Replayer, UnsandboxedWorkflowRunner
 
-from noetl_temporal.codec import NO_STORE, header_behavior, replay_converter
+from noetl_temporal.codec import NO_STORAGE_CODE, header_behavior, replay_converter
 from noetl_temporal.struct_types import prepare_structs
 from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 from noetl_temporal.workflows import WORKFLOWS, interceptors
@@ -84,7 +84,7 @@ async def replay_failure(
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
     problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
-    if problem and NO_STORE in problem:
+    if problem and NO_STORAGE_CODE in problem:
         problem += " Set NOETL_POSTGRES: the graph and large values are stored there."
     return problem
 

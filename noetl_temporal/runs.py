@@ -24,7 +24,7 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.codec import NO_STORE
+from noetl_temporal.codec import NO_STORAGE_CODE
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_error
@@ -197,7 +197,7 @@ class RunHandle(RunControl):
         try:
             return await self.workflow.result()
         except RuntimeError as error:
-            if NO_STORE not in str(error):
+            if NO_STORAGE_CODE not in str(error):
                 raise
             raise DeploymentError(_NO_REPORT.format(self.execution_id, self.execution_id)) from error
         except ApplicationError as error:  # of our converter

@@ -32,7 +32,7 @@ from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.frames.wire import FrameDetails, FrameInput
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.naming import schedule_of
-from noetl_temporal.payload_store import UNREAD
+from noetl_temporal.payload_store import UNREAD_ENCODING
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.signing import NO_CONTEXT, SIGNATURE, Signer, SigningContext, schedule_context
 
@@ -55,7 +55,7 @@ _NAMES = {
 _UNTYPED = (Details.__name__, FrameDetails.__name__, RunReport.__name__)
 """Kinds that are read without a type hint."""
 
-_UNREADABLE = (UNREAD.encode(), ENCRYPTED)
+_UNREADABLE = (UNREAD_ENCODING.encode(), ENCRYPTED)
 
 _LOCAL = "local "
 """The prefix of the context of a local activity, before its type: it has no id that both sides know. Its arguments do

@@ -1,7 +1,8 @@
-"""Submissions with a key: the first with (path, key) starts the run, later ones return it (semantics.md 45).
+"""Submissions with a key: the first one for a path and a key starts the run, later ones return it (semantics.md 45).
 
-The table noetl.submission holds the execution id that the first has chosen, so all of them start the same workflow, and
-Temporal accepts one. Once Temporal has confirmed the run, it is never started again, even after Temporal removed it.
+The table noetl.submission has the execution id of the first submission, so all of them start the same workflow, and
+Temporal accepts one. Once Temporal has confirmed the start, the run is never started again, even after Temporal has
+removed it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from noetl_temporal.connection_pools import Connection, run_on_pool
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 
-__all__ = ["MAX_KEY_CHARACTERS", "Claim", "KeyTakenError", "Submission", "claim", "digest_of", "record_start"]
+__all__ = ["MAX_KEY_CHARACTERS", "KeyTakenError", "KeyedRun", "Submission", "claim_key", "digest_of", "record_start"]
 
 MAX_KEY_CHARACTERS = 200
 
@@ -36,20 +37,20 @@ class Submission(NamedTuple):
     payload: str
 
 
-class Claim(NamedTuple):
-    """The run of a key. ``is_started``: Temporal has confirmed it, so it must not be started again."""
+class KeyedRun(NamedTuple):
+    """The run of a key. ``is_started`` if Temporal has confirmed its start: then it must not be started again."""
 
     execution_id: int
     is_started: bool
 
 
 def digest_of(value: Json) -> str:
-    """Return the digest of JSON, the same for any order of its names."""
+    """Return the digest of a JSON value, which does not depend on the order of names in mappings."""
     return hashlib.sha256(msgspec.json.encode(value, order="sorted")).hexdigest()
 
 
-async def claim(dsn: str, submission: Submission, execution_id: int) -> Claim:
-    """Return the run of the key. If there is none yet, it gets this ``execution_id``.
+async def claim_key(dsn: str, submission: Submission, execution_id: int) -> KeyedRun:
+    """Return the run of the key. If the key has none yet, that is a run with this ``execution_id``.
 
     Raises ValueError for a key that is empty or long, KeyTakenError, asyncpg's errors, OSError."""
     if not submission.key or len(submission.key) > MAX_KEY_CHARACTERS or not submission.key.isprintable():
@@ -78,7 +79,7 @@ async def claim(dsn: str, submission: Submission, execution_id: int) -> Claim:
             f"the key {submission.key!r} of {submission.path} belongs to run {record['execution_id']}, which was "
             f"submitted with another {' and another '.join(differing)}: use another key for another run"
         )
-    return Claim(record["execution_id"], record["is_started"])
+    return KeyedRun(record["execution_id"], record["is_started"])
 
 
 async def record_start(dsn: str, submission: Submission) -> None:

@@ -29,7 +29,7 @@ from noetl_temporal.control_requests import (
     SignalRequest,
     requester_refusal,
 )
-from noetl_temporal.controlled_workflow import ControlledWorkflow, pause_fact, refuse
+from noetl_temporal.controlled_workflow import ControlledWorkflow, pause_fact, raise_if_refused
 from noetl_temporal.current_workflow import child_id_of, now, with_execution_id
 from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun, items_and_scope, join_input
 from noetl_temporal.machine.commands import ChunkInput, Emit, Finish
@@ -193,9 +193,10 @@ class PlaybookWorkflow(ControlledWorkflow):
     @signal.validator
     def check_signal(self, request: SignalRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._must_check(request.id):
+        self._raise_if_busy()
+        if self._is_new(request.id):
             problem = signal_problem(self._machine.graph, self._machine.state, request.signal, self._host.unfed_facts)
-            refuse(problem)
+            raise_if_refused(problem)
 
     @workflow.update(name=DECIDE_UPDATE, description="Approve or reject what a step waits for.")
     def decide(self, request: DecisionRequest) -> None:
@@ -206,9 +207,10 @@ class PlaybookWorkflow(ControlledWorkflow):
     @decide.validator
     def check_decision(self, request: DecisionRequest) -> None:
         """Raise ApplicationError with the reason if the request is refused."""
-        if self._must_check(request.id):
-            refuse(requester_refusal(request.by, request.reason))
-            refuse(decision_problem(self._machine.state, _decision_fact(request), self._host.unfed_facts))
+        self._raise_if_busy()
+        if self._is_new(request.id):
+            raise_if_refused(requester_refusal(request.by, request.reason))
+            raise_if_refused(decision_problem(self._machine.state, _decision_fact(request), self._host.unfed_facts))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
     def wait_opened(self, message: OpenedWait) -> None:
@@ -224,7 +226,7 @@ class PlaybookWorkflow(ControlledWorkflow):
     @workflow.query(name=WAITS_QUERY)
     def open_waits(self) -> OpenWaits:
         """Return what the run waits for."""
-        return OpenWaits.of(self._machine.state)
+        return OpenWaits.from_state(self._machine.state)
 
     @workflow.query
     def progress(self) -> Json:

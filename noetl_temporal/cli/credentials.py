@@ -18,7 +18,7 @@ from noetl_compiler.graph import Graph
 from noetl_compiler.regular_file import read_regular
 from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.playbook import refuse_to_start
-from noetl_temporal.credential_check import credential_problem, missing_credentials
+from noetl_temporal.credential_check import credential_error, missing_credentials
 from noetl_temporal.credential_source import credential_source
 
 __all__ = ["check_credentials", "check_names", "check_names_of_workers", "warn_of_ignored_credentials"]
@@ -50,7 +50,7 @@ def check_names(graphs: Iterable[Graph], source: CredentialSource) -> None:
             f"{graph.source.file}:{span.line}:{span.col}: error: {problem}"
             for graph in graphs
             for name, span in credentials_without_template(graph).items()
-            if (problem := credential_problem(name, source))
+            if (problem := credential_error(name, source))
         ]
     )
 

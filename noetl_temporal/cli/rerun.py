@@ -105,7 +105,7 @@ async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> Earlie
 
 
 def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
-    earlier_id, reused = earlier.rerun.execution_id, earlier.reused
+    earlier_id, reused = earlier.rerun.execution_id, earlier.reused_steps
     if as_json:
         fields = {
             "execution_id": str(handle.execution_id),

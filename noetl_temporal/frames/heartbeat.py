@@ -29,4 +29,4 @@ class FrameHeartbeat:
 
     def heartbeating(self) -> AbstractContextManager[None]:
         """Beat at once and regularly until the block ends."""
-        return heartbeating(self.beat, at_once=True)
+        return heartbeating(self.beat, is_urgent=True)

@@ -23,7 +23,7 @@ from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.state import state_snapshot
-from noetl_temporal.payload_store import SEGMENT
+from noetl_temporal.payload_store import SEGMENT_ENCODING
 from noetl_temporal.value_store import ValueStore, retry_until_done
 
 __all__ = ["SegmentWriter"]
@@ -130,7 +130,7 @@ class SegmentWriter:
     async def _store(self, segment: Segment, progress: FrameDetails) -> str:
         data = await asyncio.to_thread(pack_segment, segment)
         key = await retry_until_done(
-            "the progress of a frame cannot be stored", lambda: self._values.put(data, SEGMENT)
+            "the progress of a frame cannot be stored", lambda: self._values.put(data, SEGMENT_ENCODING)
         )
         self._heartbeat.details = msgspec.structs.replace(progress, head=key)
         self._storing = None

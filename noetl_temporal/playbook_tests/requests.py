@@ -178,7 +178,7 @@ def _is_decided(request: Request, wait: Wait) -> bool:
 
 def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, seconds: float) -> Situation:
     """Return the situation of a run in memory."""
-    return Situation(OpenWaits.of(machine.state), frozenset(started), is_busy, seconds)
+    return Situation(OpenWaits.from_state(machine.state), frozenset(started), is_busy, seconds)
 
 
 def fact_of(due: DueRequest, machine: Machine, at: int) -> Fact:

@@ -16,7 +16,7 @@ from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContex
 from noetl_temporal import payload_store
 from noetl_temporal.connection_pools import MAX_CONNECTIONS, Connection, run_on_pool
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.payload_store import SEGMENT, PayloadStore
+from noetl_temporal.payload_store import SEGMENT_ENCODING, PayloadStore
 from noetl_temporal.stack.addresses import Addresses
 
 from .servers import Proxy, proxy_to
@@ -145,7 +145,7 @@ async def test_a_value_that_would_evict_most_others_is_not_cached(
 
 async def test_segments_of_frames_are_not_cached(proxy: Proxy) -> None:
     """A loop of a million items has some 200 MB of them, each of which is read once."""
-    segment = Payload(metadata={"encoding": SEGMENT}, data=secrets.token_bytes(SIZE))
+    segment = Payload(metadata={"encoding": SEGMENT_ENCODING}, data=secrets.token_bytes(SIZE))
     claims = await store(proxy.dsn, [segment, *values(1)])
     assert [await count_database_reads(proxy, [claim]) for claim in claims] == [1, 0]
     assert await read(proxy.dsn, claims[:1]) == [segment]

@@ -351,7 +351,7 @@ async def test_pruned_values_are_detected_before_anything_starts(servers: Addres
     async with storing_client(servers) as client:
         handle = await large_run(client)
         earlier = await client.earlier_run(handle.execution_id, "after")
-        assert earlier.reused == {"start": "completed"}
+        assert earlier.reused_steps == {"start": "completed"}
         log = await asyncpg.connect(servers.postgres)
         try:
             deletion = "DELETE FROM noetl.payload WHERE octet_length(data) BETWEEN $1 AND $1 + 1000 RETURNING key, data"

@@ -76,14 +76,14 @@ async def until_called(client: NoetlClient, handle: RunHandle) -> None:
 
 def answer_queries_slowly(patch: pytest.MonkeyPatch) -> threading.Event:
     """Let queries for waits block the workflow, and it alone, for a second. The event is set when the first begins."""
-    is_asked, of = threading.Event(), OpenWaits.of
+    is_asked, from_state = threading.Event(), OpenWaits.from_state
 
     def answered_slowly(state: PlaybookState) -> OpenWaits:
         is_asked.set()
         time.sleep(1)
-        return of(state)
+        return from_state(state)
 
-    patch.setattr(OpenWaits, "of", answered_slowly)
+    patch.setattr(OpenWaits, "from_state", answered_slowly)
     return is_asked
 
 
