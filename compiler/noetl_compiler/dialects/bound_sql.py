@@ -25,10 +25,10 @@ _MASK = "\ue000"
 _TOKEN = re.compile(
     rf"""
     (?P<comment> --[^\n]* | /\*.*?\*/ )
-      | (?P<fixed> [eE]'(?:[^'\\]|''|\\.)*' | "(?:[^"]|"")*" | \$(?P<tag>\w*)\$ .*? \$(?P=tag)\$ )
-      | (?: \b(?P<type> interval|timestamptz|timestamp|date|time ) \s+ )? (?P<text> '(?:[^']|'')*' )
-      | (?P<bare> {_MASK}+ )
-      | (?P<end> ; )
+      | (?P<unbindable> [eE]'(?:[^'\\]|''|\\.)*' | "(?:[^"]|"")*" | \$(?P<tag>\w*)\$ .*? \$(?P=tag)\$ )
+      | (?: \b(?P<type> interval|timestamptz|timestamp|date|time ) \s+ )? (?P<literal> '(?:[^']|'')*' )
+      | (?P<templates> {_MASK}+ )
+      | (?P<semicolon> ; )
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
@@ -41,18 +41,20 @@ class BoundSql(NamedTuple):
     values: tuple[tuple[str, Span], ...]
 
 
-def bind_sql(node: ScalarNode, report: Report, *, preceding: int = 0) -> BoundSql:
-    """Turn every template of the statement into a parameter. ``preceding`` parameters are already bound. Reports
+def bind_sql(node: ScalarNode, report: Report, *, parameter_count: int = 0) -> BoundSql:
+    """Turn every template of the statement into a parameter. ``parameter_count`` parameters are already bound. Reports
     templates that cannot be bound.
     """
-    return _Binder(node, report, preceding).bind()
+    return _Binder(node, report, parameter_count).bind()
 
 
 class _Binder:
-    def __init__(self, node: ScalarNode, report: Report, preceding: int) -> None:
+    """Converts one statement, token by token."""
+
+    def __init__(self, node: ScalarNode, report: Report, parameter_count: int) -> None:
         self._node = node
         self._report = report
-        self._preceding = preceding
+        self._parameter_count = parameter_count
         self._values: list[tuple[str, Span]] = []
         self._templates = expression_ranges(node.text)
 
@@ -81,19 +83,19 @@ class _Binder:
     def _convert_token(self, token: re.Match[str]) -> str:
         start, end = token.span()
         text = self._node.text[start:end]
-        if token["end"]:
+        if token["semicolon"]:
             return self._check_semicolon(start, end, token.string[end:])
         if _MASK not in token[0]:
             return text
-        if token["bare"]:
+        if token["templates"]:
             return "".join(
                 self._add_parameter(*template_range)
                 for template_range in self._templates
                 if start <= template_range[0] < end
             )
-        if token["text"]:
+        if token["literal"]:
             return self._bind_literal(token)
-        if token["fixed"]:
+        if token["unbindable"]:
             hint = "write the name itself, or a plain literal '...'"
             self._report_error(start, end, "a template cannot be inside a quoted name, an E'' literal or $$", hint)
             return text
@@ -103,7 +105,7 @@ class _Binder:
         """Bind a string literal. It is cast to text first, because a cast of a literal parses it, but a cast of a
         parameter declares its type.
         """
-        value = self._add_parameter(*token.span("text"), is_literal=True)
+        value = self._add_parameter(*token.span("literal"), is_literal=True)
         if token["type"]:
             return f"{value}::text::{token['type']}"
         return f"{value}::text" if token.string[token.end() :].lstrip().startswith("::") else value
@@ -113,7 +115,7 @@ class _Binder:
         if is_literal:
             template = self._literal_content(start + 1, end - 1)
         self._values.append((template, self._span(start, end)))
-        return f"${self._preceding + len(self._values)}"
+        return f"${self._parameter_count + len(self._values)}"
 
     def _literal_content(self, start: int, end: int) -> str:
         """Return the content of a literal, unescaping quotes outside of templates."""

@@ -26,11 +26,11 @@ Meaning = TypeVar("Meaning")
 
 
 class ConstructFields(Fields):
-    """The fields of a construct."""
+    """The fields of a construct, read by the names and types that its table declares."""
 
     def __init__(self, node: MappingNode, report: Report, construct: Construct) -> None:
         super().__init__(node, report, construct.description)
-        self._known = construct.by_name
+        self._declared_keys = construct.by_name
         self._construct = construct
         self._spellings = construct.spellings
         self._reported_missing: set[str] = set()
@@ -49,27 +49,31 @@ class ConstructFields(Fields):
     # ---- values of one type ------------------------------------------------------------------------------------------
 
     def choice(self, key: str, meanings: Mapping[str, Meaning]) -> Meaning | None:
-        """Read one of several words; return its meaning."""
-        known_key = self._known.get(key)
-        if known_key is not None and isinstance(known_key.type, Choice) and known_key.type.words is not meanings:
+        """Return the meaning of one of several words."""
+        declared_key = self._declared_keys.get(key)
+        if (
+            declared_key is not None
+            and isinstance(declared_key.type, Choice)
+            and declared_key.type.words is not meanings
+        ):
             raise TypeError(f'"{key}" in {self.description} is declared with other words than it is read with')
         return super().choice(key, meanings)
 
     def flag(self, *keys: str) -> bool | None:
         """Return a boolean."""
-        self._expect(keys[0], Plain.FLAG)
+        self._require_declared_type(keys[0], Plain.FLAG)
         return super().flag(*keys)
 
     def number(self, *keys: str) -> float | None:
         """Return a number written as such."""
-        self._expect(keys[0], Plain.NUMBER)
+        self._require_declared_type(keys[0], Plain.NUMBER)
         return super().number(*keys)
 
     def number_in_range(self, key: str, expected: Range) -> float | None:
         """Return a number in a range."""
-        known_key = self._known.get(key)
-        if known_key is not None and known_key.type != expected:
-            raise TypeError(f'"{key}" in {self.description} is {known_key.type}, and is read as {expected}')
+        declared_key = self._declared_keys.get(key)
+        if declared_key is not None and declared_key.type != expected:
+            raise TypeError(f'"{key}" in {self.description} is {declared_key.type}, and is read as {expected}')
         node = self.scalar(key)
         if node is None:
             return None
@@ -83,8 +87,8 @@ class ConstructFields(Fields):
         return None
 
     def integer(self, key: str) -> ScalarNode | None:
-        """Read an integer of 0 or more."""
-        self._expect(key, Plain.INTEGER)
+        """Return an integer of 0 or more."""
+        self._require_declared_type(key, Plain.INTEGER)
         node = self.scalar(key)
         if node is None or (isinstance(node.value, int) and not isinstance(node.value, bool) and node.value >= 0):
             return node
@@ -93,44 +97,44 @@ class ConstructFields(Fields):
 
     def amount(self, key: str) -> Value | None:
         """Return a number, or a template that yields one."""
-        self._expect(key, Plain.AMOUNT)
+        self._require_declared_type(key, Plain.AMOUNT)
         return values.amount(self.node_of(key), self.report)
 
     def count(self, key: str) -> Value | None:
         """Return a number from 1, or a template that yields one."""
-        self._expect(key, Plain.COUNT)
+        self._require_declared_type(key, Plain.COUNT)
         return values.count(self.node_of(key), self.report)
 
     def seconds(self, key: str) -> Value | None:
         """Return a duration, or a template that yields one."""
-        self._expect(key, Plain.SECONDS)
+        self._require_declared_type(key, Plain.SECONDS)
         return values.seconds(self.node_of(key), self.report)
 
     def timeout(self, key: str = "timeout") -> Timeout | None:
-        """Return a duration as a whole or by its parts."""
+        """Return a timeout: a total duration, or ``{connect, read, total}``."""
         return values.timeout(self.node_of(key), self.report)
 
     def condition(self, key: str) -> Template | None:
         """Return a predicate."""
-        self._expect(key, Plain.CONDITION)
+        self._require_declared_type(key, Plain.CONDITION)
         return values.condition(self.node_of(key), self.report)
 
     def names(self, key: str) -> Value:
-        """Read names with their values, or a template that yields such a mapping."""
-        self._expect(key, Plain.NAMES)
+        """Return a mapping of names to values, or a template that yields one."""
+        self._require_declared_type(key, Plain.NAMES)
         return values.mapping_value(self.node_of(key), self.report, key)
 
-    def _expect(self, name: str, read_as: Plain) -> None:
-        known_key = self._known.get(name)
-        if known_key is not None and known_key.type is not read_as:
-            raise TypeError(f'"{name}" in {self.description} is {known_key.type}, and is read as {read_as}')
+    def _require_declared_type(self, name: str, read_as: Plain) -> None:
+        declared_key = self._declared_keys.get(name)
+        if declared_key is not None and declared_key.type is not read_as:
+            raise TypeError(f'"{name}" in {self.description} is {declared_key.type}, and is read as {read_as}')
 
     # ---- remaining and missing keys ----------------------------------------------------------------------------------
 
     def take_remaining(self, allowed_keys: Collection[str] | None) -> tuple[tuple[ScalarNode, Node], ...]:
         """Return the entries not read so far whose key is allowed; None allows all undeclared keys."""
         if allowed_keys is None:
-            allowed_keys = self._entries.keys() - self._known.keys()
+            allowed_keys = self._entries.keys() - self._declared_keys.keys()
         return super().take_remaining(allowed_keys)
 
     def report_missing(self, key: str, *alternatives: str, hint: str = "", mistaken_key: str = "") -> None:
@@ -151,16 +155,18 @@ class ConstructFields(Fields):
         if unrequested_keys := self._entries.keys() - self._requested:
             for name in sorted(unrequested_keys):
                 self._check_unrequested(name)
-            super().check_keys((*also_known, *self._known) if also_known else self._known, spec_keys, step_keys)
+            super().check_keys(
+                (*also_known, *self._declared_keys) if also_known else self._declared_keys, spec_keys, step_keys
+            )
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
-        if "tool" in self._known and key.text in self.report.tools:
+        if "tool" in self._declared_keys and key.text in self.report.tools:
             hint = f"write tool: {{kind: {key.text}, ...}}"
         super()._report_unknown(key, hint)
 
     def _check_unrequested(self, name: str) -> None:
         """Check a key that no reader has requested."""
-        declared_key = self._known.get(name)
+        declared_key = self._declared_keys.get(name)
         if declared_key is not None and declared_key.no_effect:
             self.ignore(name, reason=declared_key.no_effect)
         elif declared_key is not None:

@@ -38,21 +38,21 @@ def read_cursor(loop: Fields) -> Cursor | None:
     auth, database = fields.node_of("auth"), fields.node_of("database")
     params = value_of(SequenceNode(fields.items("params"), fields.span), "/params")
     database_value = value_of(database, "/database") if database is not None else None
-    statement = _Statement(kind.text if kind else "", value_of(auth) if auth else None, database_value)
+    statements = _StatementReader(kind.text if kind else "", value_of(auth) if auth else None, database_value)
     frame = _Frame(loop)
     attempts = fields.amount("attempts") or Value(_ATTEMPTS[frame.process], {"": fields.span})
     on_row_error = fields.choice("on_row_error", ROW_ERRORS) or "ack"
     if on_row_error == "release" and "release" not in fields:
         fields.report_missing("release", hint="write the statement that releases a row")
     cursor = Cursor(
-        statement.kind,
+        statements.kind,
         fields.span,
         _fields_as_written(fields, frame.node),
-        statement.auth,
-        claim=statement.task(fields, "claim", params),
-        renew=statement.task(fields, "renew"),
-        ack=statement.task(fields, "ack"),
-        release=statement.task(fields, "release"),
+        statements.auth,
+        claim=statements.task(fields, "claim", params),
+        renew=statements.task(fields, "renew"),
+        ack=statements.task(fields, "ack"),
+        release=statements.task(fields, "release"),
         process=frame.process,
         on_row_error=on_row_error,
         attempts=attempts if on_row_error == "release" else None,
@@ -73,8 +73,8 @@ def _fields_as_written(cursor: ConstructFields, frame: MappingNode | None) -> Va
     return value_of(MappingNode(entries, cursor.span))
 
 
-class _Statement:
-    """Turns the statements of a cursor into calls of the tool of its database."""
+class _StatementReader:
+    """Converts the statements of a cursor to calls of the tool of its database."""
 
     def __init__(self, kind: str, auth: Value | None, database: Value | None) -> None:
         self.kind = kind
@@ -82,10 +82,11 @@ class _Statement:
         self._database = database
 
     def task(self, cursor: ConstructFields, name: str, params: Value = _NO_PARAMS) -> Task | None:
+        """Return the call of the statement in the field ``name``; ``params`` are its first parameters."""
         node = cursor.scalar(name)
         if node is None:
             return None
-        sql = bind_sql(node, cursor.report, preceding=len(params.data))
+        sql = bind_sql(node, cursor.report, parameter_count=len(params.data))
         values: list[Json] = [*params.data, *(template for template, _ in sql.values)]
         templates = {f"/params/{len(params.data) + index}": span for index, (_, span) in enumerate(sql.values)}
         config: dict[str, Json] = {"query": sql.query, "params": values}

@@ -38,6 +38,8 @@ def _dialect_with_dates(dialect: Dialect) -> str:
 
 
 class _Mark(msgspec.Struct, frozen=True):
+    """A construct that only one dialect has. ``is_tool``: it declares the tool of a step."""
+
     dialect: Dialect
     construct: str
     span: Span
@@ -51,8 +53,8 @@ def detect(root: MappingNode, report: Report) -> Dialect:
     foreign = next((mark for mark in marks if _is_foreign(mark, dialect)), None)
     if foreign is not None and dialect != "v1":  # v1 has constructs of every later dialect
         own_construct = next((mark.construct for mark in marks if mark.dialect == dialect), "")
-        other, this = _dialect_with_dates(foreign.dialect), _dialect_with_dates(dialect)
-        message = f"{foreign.construct} is {other}, but this playbook is {this}"
+        dialect_of_construct, dialect_of_playbook = map(_dialect_with_dates, (foreign.dialect, dialect))
+        message = f"{foreign.construct} is {dialect_of_construct}, but this playbook is {dialect_of_playbook}"
         reason = f"it is read as {dialect} because of {own_construct}" if own_construct else ""
         report.warning(Code.MIXED_DIALECTS, foreign.span, message, reason)
     return dialect
@@ -71,19 +73,19 @@ def _is_foreign(mark: _Mark, dialect: Dialect) -> bool:
 
 
 def _dialect_of(root: MappingNode, marks: list[_Mark]) -> Dialect:
-    count = Counter(mark.dialect for mark in marks)
-    tools = sum(mark.is_tool for mark in marks)
+    counts = Counter(mark.dialect for mark in marks)
+    tool_count = sum(mark.is_tool for mark in marks)
     is_iterating = any(map(_is_iterator, _steps(root)))  # late v1, in which tools were already words
-    if is_iterating or (count["v1"] and count["v1"] >= tools):  # later dialects share other marks of v1
+    if is_iterating or (counts["v1"] and counts["v1"] >= tool_count):  # later dialects share other marks of v1
         return "v1"
     has_v10_mark = any(mark.dialect == "v10" and mark.construct != _TOOL_KIND for mark in marks)
     if any(mark.dialect == "case" and not (has_v10_mark and mark.construct == _LOOP_OF_TOOL) for mark in marks):
         return "case"
-    if count["legacy"] > count["v10"]:
+    if counts["legacy"] > counts["v10"]:
         return "legacy"
     version = root.get("apiVersion")
-    if not count["v10"] and isinstance(version, ScalarNode) and version.text == V1_API_VERSION:
-        return "legacy" if tools else "v1"
+    if not counts["v10"] and isinstance(version, ScalarNode) and version.text == V1_API_VERSION:
+        return "legacy" if tool_count else "v1"
     return "v10"
 
 

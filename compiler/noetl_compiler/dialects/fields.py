@@ -30,7 +30,7 @@ _MAX_SHORT_KEY = 2
 
 
 class Fields:
-    """A mapping to be read. ``description`` is what messages call it: ``a step``, ``this loop``."""
+    """A mapping to be read. ``description`` is its name in messages: ``a step``, ``this loop``."""
 
     def __init__(self, node: MappingNode, report: Report, description: str) -> None:
         self.node = node
@@ -120,7 +120,7 @@ class Fields:
         return None
 
     def choice(self, key: str, meanings: Mapping[str, Choice]) -> Choice | None:
-        """Read one of several words; return its meaning."""
+        """Return the meaning of one of several words."""
         node = self.node_of(key)
         if node is None:
             return None
@@ -229,7 +229,7 @@ class Fields:
 
 
 def is_misspelt(word: str, key: str) -> bool:
-    """Whether ``word`` is ``key`` with another inner letter, one letter more or less at the end, or swapped letters."""
+    """Whether ``word`` is ``key`` with an inner letter changed, one letter more or less at the end, or two swapped."""
     if word == key or abs(len(word) - len(key)) > 1:
         return False
     if len(key) > _MAX_SHORT_KEY and (word.startswith(key) or key.startswith(word)):

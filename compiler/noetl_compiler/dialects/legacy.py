@@ -6,12 +6,11 @@ from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.dialects.loops import read_loop
 from noetl_compiler.dialects.routes import read_next
 from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task, read_tool
-from noetl_compiler.dialects.values import assigns, mapping_value
+from noetl_compiler.dialects.values import assigns, merged_mappings
 from noetl_compiler.graph import Value
 from noetl_compiler.language import keys
 from noetl_compiler.nodes import ScalarNode, string_node, value_of
 from noetl_compiler.syntax import Name, Step, Task
-from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_step"]
 
@@ -29,7 +28,7 @@ def read_step(fields: Fields, name: Name, context: ParseContext) -> Step:
         name,
         fields.span,
         desc,
-        args=Value({}) if tasks else _read_arguments(fields),
+        args=Value({}) if tasks else merged_mappings(fields, (*keys.INPUT, "data")),
         loop=loop,
         tasks=tasks,
         set=assignments,
@@ -49,10 +48,3 @@ def _read_tasks(fields: Fields, name: Name, context: ParseContext) -> tuple[Task
         task = read_task(fields, Name(tool.text, tool.span), Name(name.text, name.span), context)
         return (task,) if task else ()
     return read_tool(tool, name, context)
-
-
-def _read_arguments(fields: Fields) -> Value:
-    arguments = Value({})
-    for key in (*keys.INPUT, "data"):
-        arguments = overlay(arguments, mapping_value(fields.node_of(key), fields.report, key))
-    return arguments

@@ -55,8 +55,8 @@ __all__ = [
 ]
 
 
-class _Case(NamedTuple):
-    """A condition and the action when it holds. ``on_status`` is the status that the rule applies to, None for any."""
+class _ConditionalAction(NamedTuple):
+    """An action with its condition. ``on_status`` is the status of the call to which the rule applies; None if not given."""
 
     when: Template | None
     then: MappingNode
@@ -79,9 +79,9 @@ def read_rules(policy: Fields, default_root: str) -> Policy | None:
     """Read the rules of a policy, None if it has none."""
     nodes = policy.items("rules")
     rules = tuple(
-        _read_rule(case, default_root, policy.report)
+        _read_rule(conditional, default_root, policy.report)
         for node in nodes
-        for case in _read_cases(node, policy.report, RULE)
+        for conditional in _read_conditional_actions(node, policy.report, RULE)
     )
     unmatched, circuit = policy.choice("on_unmatched", UNMATCHED), _read_circuit(policy)
     return Policy(policy.span, rules, unmatched, circuit) if rules or unmatched or circuit else None
@@ -113,12 +113,12 @@ def _read_circuit(policy: Fields) -> Circuit | None:
     return Circuit(failures or Value(1), circuit.span, window, probe)
 
 
-def _read_rule(case: _Case, default_root: str, report: Report) -> Rule:
-    rule = _read_action(ConstructFields(case.then, report, ACTION), case.when, default_root)
-    return Rule(structs.replace(rule.body, on_status=case.on_status), rule.to) if case.on_status else rule
+def _read_rule(conditional: _ConditionalAction, default_root: str, report: Report) -> Rule:
+    rule = _read_action(ConstructFields(conditional.then, report, ACTION), conditional.when, default_root)
+    return Rule(structs.replace(rule.body, on_status=conditional.on_status), rule.to) if conditional.on_status else rule
 
 
-def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_Case]:
+def _read_conditional_actions(node: Node, report: Report, construct: Construct) -> Iterator[_ConditionalAction]:
     """Read ``{when, then}``, ``{then}``, ``{else: {do}}``, ``{else: {then: {do}}}`` or ``{else:, then: {do}}``. With
     both ``then`` and ``else``, they are two rules, one after the other.
     """
@@ -133,10 +133,10 @@ def _read_cases(node: Node, report: Report, construct: Construct) -> Iterator[_C
         fields.report_missing("then", hint=f"write then: {example}")
     fields.check_keys()
     if then is not None:
-        yield _Case(when, then, on_status, node.span)
+        yield _ConditionalAction(when, then, on_status, node.span)
     if else_node is not None:
         span = node.span if then is None else else_node.span
-        yield _Case(None, _else_action(else_node, report, construct), on_status, span)
+        yield _ConditionalAction(None, _else_action(else_node, report, construct), on_status, span)
 
 
 def _else_action(node: MappingNode, report: Report, construct: Construct) -> MappingNode:
@@ -244,14 +244,17 @@ def read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
     if admission is None:
         return ()
     _read_mode(admission)
-    cases = (case for node in admission.items("rules") for case in _read_cases(node, fields.report, ADMISSION_RULE))
-    rules = tuple(_read_admit_rule(case, fields.report) for case in cases)
+    rules = tuple(
+        _read_admit_rule(conditional, fields.report)
+        for node in admission.items("rules")
+        for conditional in _read_conditional_actions(node, fields.report, ADMISSION_RULE)
+    )
     admission.check_keys()
     return rules
 
 
-def _read_admit_rule(case: _Case, report: Report) -> AdmitRule:
-    allow = ConstructFields(case.then, report, VERDICT)
+def _read_admit_rule(conditional: _ConditionalAction, report: Report) -> AdmitRule:
+    allow = ConstructFields(conditional.then, report, VERDICT)
     verdict = allow.flag("allow")
     allow.check_keys()
-    return AdmitRule(bool(verdict), case.span, case.when)
+    return AdmitRule(bool(verdict), conditional.span, conditional.when)

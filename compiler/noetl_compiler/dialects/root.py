@@ -1,4 +1,4 @@
-"""Read what all dialects have in common: metadata, workload, keychain, executor."""
+"""Read a whole document. Only its steps differ between dialects; metadata, workload, keychain and executor do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noetl_compiler.dialects.keychain import read_keychain
 from noetl_compiler.dialects.reducers import with_reducers
 from noetl_compiler.dialects.spec_defaults import with_defaults
 from noetl_compiler.dialects.tasks import ParseContext, read_workbook
-from noetl_compiler.dialects.values import mapping_value
+from noetl_compiler.dialects.values import merged_mappings
 from noetl_compiler.graph import Priority, Value
 from noetl_compiler.language.construct import Construct
 from noetl_compiler.language.constructs.playbook import API_VERSIONS, FAIRNESS_WEIGHTS, METADATA, PLAYBOOK, PRIORITIES
@@ -28,7 +28,7 @@ from noetl_compiler.value_merge import overlay
 
 __all__ = ["ReadStep", "read_playbook"]
 
-FAIRNESS_KEY_BYTES = 64
+MAX_FAIRNESS_KEY_BYTES = 64
 """Temporal truncates longer keys."""
 
 ReadStep: TypeAlias = Callable[[ConstructFields, Name, ParseContext], Step]
@@ -71,7 +71,7 @@ def read_playbook(root: MappingNode, context: ParseContext, step_construct: Cons
 
 
 class _RootFields(ConstructFields):
-    """The keys of a playbook. The hint about an unknown key also helps authors who added it to hold YAML anchors."""
+    """The keys of a playbook. The hint about an unknown key says where to put keys that only hold YAML anchors."""
 
     def _report_unknown(self, key: ScalarNode, hint: str) -> None:
         known_keys = ", ".join(
@@ -113,31 +113,31 @@ def _step_names(fields: Fields, context: ParseContext) -> Iterator[str]:
             yield name.text
 
 
-def _read_identity(fields: Fields, meta: ConstructFields | None) -> tuple[str, str, str]:
+def _read_identity(fields: Fields, metadata: ConstructFields | None) -> tuple[str, str, str]:
     """Return name, catalog path and version; the path defaults to the name and the name to the path.
 
     They are in the metadata, in v1 files at the root, in some files in both.
     """
-    sources = (meta, fields) if meta else (fields,)
+    sources = (metadata, fields) if metadata else (fields,)
     name, path, version = (_first_text(sources, key) for key in ("name", "path", "version"))
-    if meta is None and not (name or path):
+    if metadata is None and not (name or path):
         fields.report_missing("metadata", hint="write metadata: {name: ..., path: ...}")
-    if meta:
-        meta.take_remaining(None)  # tags, labels and other data for a catalog
+    if metadata:
+        metadata.take_remaining(None)  # tags, labels and other data for a catalog
         if not (name or path):
-            meta.report_missing("name", "path")
+            metadata.report_missing("name", "path")
     return name or path, path or name, version
 
 
-def _read_priority(meta: ConstructFields) -> Priority | None:
+def _read_priority(metadata: ConstructFields) -> Priority | None:
     """Read the priority from the metadata, None if absent."""
     number, weight = (
-        meta.number_in_range("priority", PRIORITIES),
-        meta.number_in_range("fairness_weight", FAIRNESS_WEIGHTS),
+        metadata.number_in_range("priority", PRIORITIES),
+        metadata.number_in_range("fairness_weight", FAIRNESS_WEIGHTS),
     )
-    key = meta.scalar("fairness_key")
-    if key is not None and len(key.text.encode()) > FAIRNESS_KEY_BYTES:
-        meta.report.error(Code.WRONG_VALUE, key.span, f'"fairness_key" has at most {FAIRNESS_KEY_BYTES} bytes')
+    key = metadata.scalar("fairness_key")
+    if key is not None and len(key.text.encode()) > MAX_FAIRNESS_KEY_BYTES:
+        metadata.report.error(Code.WRONG_VALUE, key.span, f'"fairness_key" has at most {MAX_FAIRNESS_KEY_BYTES} bytes')
     priority = Priority(None if number is None else int(number), key.text if key else "", weight)
     return None if priority == Priority() else priority
 
@@ -222,9 +222,7 @@ def _read_workload(fields: Fields) -> Value:
 
     Old files have their parameters in a root ``spec`` and read them as ``spec.x``.
     """
-    workload = Value({})
-    for key in ("vars", "ctx", "workload"):
-        workload = overlay(workload, mapping_value(fields.node_of(key), fields.report, key))
+    workload = merged_mappings(fields, ("vars", "ctx", "workload"))
     old_spec = fields.mapping("spec")
     if old_spec is None:
         return workload

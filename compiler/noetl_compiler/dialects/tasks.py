@@ -1,4 +1,4 @@
-"""Read one tool call from its fields, which are in a ``tool`` mapping or directly on a step.
+"""Read the task of one tool call from its fields, which are in a ``tool`` mapping or directly on a step.
 
 Fields are of three kinds: those of the tool (its config, declared in language/tools.py), arguments (``input`` and its
 older spellings), and those of the engine (auth, timeout, policy, retry, sinks, set).
@@ -27,7 +27,7 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.splices import read_splices
 from noetl_compiler.dialects.tool_types import check_commands, check_types, forbid_two_statements
 from noetl_compiler.dialects.v1.outcomes import with_on_error, with_outcome
-from noetl_compiler.dialects.values import mapping_value, timeout, without_tojson
+from noetl_compiler.dialects.values import merged_mappings, timeout, without_tojson
 from noetl_compiler.dialects.waits import check_wait, read_on_timeout
 from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
@@ -39,7 +39,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, va
 from noetl_compiler.report import Report
 from noetl_compiler.source import lone_expression
 from noetl_compiler.syntax import Name, Policy, Task
-from noetl_compiler.value_merge import mapping_of, overlay
+from noetl_compiler.value_merge import mapping_of
 
 __all__ = [
     "ParseContext",
@@ -56,8 +56,8 @@ _OTHER_FIELDS = frozenset({"name", "kind", "spec", *CALL.by_name, *keys.INPUT})
 
 
 class ParseContext(msgspec.Struct, frozen=True):
-    """The context of a step or task. ``default_root``: the root of names in ``set`` that have none; ``final``: the step
-    where all branches end.
+    """What readers know of the playbook. ``default_root`` is the root of names in ``set`` that have none, ``final`` the
+    name of the final step.
     """
 
     dialect: Dialect
@@ -67,6 +67,8 @@ class ParseContext(msgspec.Struct, frozen=True):
 
 
 class _Spec(NamedTuple):
+    """The ``spec`` of a task."""
+
     policy: Policy | None = None
     timeout: Timeout | None = None
     idempotent: bool | None = None
@@ -223,8 +225,8 @@ def _read_expects(fields: Fields) -> tuple[Name, ...]:
     return tuple(Name(_expected_name(*path), span) for path, span in paths if path[0] not in keys.AUTH)
 
 
-def _expected_name(head: str, *below: str) -> str:
-    return below[0] if below and head in (*keys.INPUT, "data") else head
+def _expected_name(head: str, *tail: str) -> str:
+    return tail[0] if tail and head in (*keys.INPUT, "data") else head
 
 
 def _read_spec(node: Node | None, kind: Name, context: ParseContext) -> _Spec:
@@ -257,19 +259,16 @@ def _read_all_sinks(fields: Fields, retry: RetryRules | None, report: Report) ->
     return page_sinks + read_sinks(fields, report, "task" if page_sinks else "attempt")
 
 
-def _read_input(fields: Fields, tool: ToolDescription, context: ParseContext) -> Value:
-    """Read the arguments of the call; later spellings take precedence."""
-    tool_fields = tool.field_names
-    arguments = Value({})
-    for key in (*(name for name in keys.LOOSE_INPUT if name not in tool_fields), *keys.INPUT):
-        if key not in tool_fields:
-            arguments = overlay(arguments, mapping_value(fields.node_of(key), context.report, key))
-    return arguments
+def _read_input(fields: Fields, tool: ToolDescription) -> Value:
+    """Read the arguments of the call: ``input`` and its older spellings, except those that are fields of the tool."""
+    return merged_mappings(fields, [key for key in (*keys.LOOSE_INPUT, *keys.INPUT) if key not in tool.field_names])
 
 
 def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: ParseContext) -> Task:
-    """Add the arguments and the tool's own fields under their canonical names; code in them is not a template."""
-    arguments = _read_input(fields, tool, context)
+    """Return the task with its arguments, and with its config: the fields of the tool under their canonical names. Code
+    in them is not a template.
+    """
+    arguments = _read_input(fields, tool)
     if task.kind.text == "python" and context.dialect != "v10" and isinstance(arguments.data, dict):
         arguments = without_tojson(arguments)
     fields.ignore(*sorted(tool.ignored_fields), reason="the tool does not use it")

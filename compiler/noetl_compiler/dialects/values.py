@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from noetl_compiler.codes import Code
-from noetl_compiler.dialects.fields import kind_of
+from noetl_compiler.dialects.fields import Fields, kind_of
 from noetl_compiler.dialects.text_conditions import as_single_template, compares_outside_braces
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.language.constructs.calls import TIMEOUTS
@@ -16,7 +16,7 @@ from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.source import lone_expression
 from noetl_compiler.templating.analysis import analyse_template
-from noetl_compiler.value_merge import mapping_of
+from noetl_compiler.value_merge import mapping_of, overlay
 
 __all__ = [
     "amount",
@@ -27,6 +27,7 @@ __all__ = [
     "expression",
     "forbid_negative",
     "mapping_value",
+    "merged_mappings",
     "seconds",
     "timeout",
     "without_tojson",
@@ -47,6 +48,14 @@ def mapping_value(node: Node | None, report: Report, key: str) -> Value:
     return value_of(node)
 
 
+def merged_mappings(fields: Fields, keys: Iterable[str]) -> Value:
+    """Read the mappings of several fields and merge them. Those of later keys take precedence."""
+    merged = Value({})
+    for key in keys:
+        merged = overlay(merged, mapping_value(fields.node_of(key), fields.report, key))
+    return merged
+
+
 def condition(node: Node | None, report: Report) -> Template | None:
     """Read a predicate: ``"{{ ... }}"``, true or false. Report other text, whose truth is constant."""
     scalar = _expect_scalar(node, report, "a condition")
@@ -62,7 +71,7 @@ def condition(node: Node | None, report: Report) -> Template | None:
 
 
 def combine_conditions(left: Template | None, right: Template | None) -> Template | None:
-    """Combine two conditions with ``and``, so that the second is only evaluated if the first is true.
+    """Combine two conditions with ``and``: the second is only evaluated if the first is true.
 
     If one is invalid, it is returned alone, so that its errors keep their positions.
     """
@@ -160,7 +169,9 @@ def timeout(node: Node | None, report: Report) -> Timeout | None:
 
 
 def assigns(node: MappingNode | None, root: str, report: Report) -> tuple[Assign, ...]:
-    """Read the entries of ``set``. A bare name is set under ``root``; ``step.x`` means ``ctx.x``."""
+    """Read the entries of ``set``. A bare name is set below ``root``, which is ``ctx`` or ``iter``; ``step.x`` means
+    ``ctx.x``.
+    """
     if node is None:
         return ()
     return tuple(_assign(key, item, root, report) for key, item in node.entries)
@@ -194,9 +205,9 @@ def _is_number(value: Json) -> bool:
 
 
 def without_tojson(arguments: Value) -> Value:
-    """Replace arguments that are a single template with ``tojson`` by the value itself.
+    """Remove ``tojson`` from arguments that are a single template.
 
-    Before v10 the engine parsed rendered text that was JSON, so the code received the value.
+    Before v10 the engine parsed rendered text that was JSON, so the code received the value itself.
     """
     return Value({name: _strip_tojson(text) for name, text in mapping_of(arguments).items()}, arguments.templates)
 

@@ -26,12 +26,11 @@ from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_tool
 from noetl_compiler.dialects.v1.outcomes import with_on_error
 from noetl_compiler.dialects.v1.routes import read_routes
 from noetl_compiler.dialects.v1.tasks import read_call, read_flat_task, read_iterator_tasks
-from noetl_compiler.dialects.values import condition, mapping_value
+from noetl_compiler.dialects.values import condition, merged_mappings
 from noetl_compiler.graph import AdmitRule, Sink, Value
 from noetl_compiler.language import keys
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, string_node, value_of
 from noetl_compiler.syntax import EMPTY_MAPPING, Loop, Name, Step, Task
-from noetl_compiler.value_merge import overlay
 
 __all__ = ["read_step"]
 
@@ -165,8 +164,5 @@ def _read_admission(fields: Fields) -> tuple[AdmitRule, ...]:
 
 
 def _read_arguments(fields: Fields) -> Value:
-    """Read ``with`` and its synonyms from a step whose task does not read them itself."""
-    arguments = Value({})
-    for key in (*keys.LOOSE_INPUT, *keys.INPUT):
-        arguments = overlay(arguments, mapping_value(fields.node_of(key), fields.report, key))
-    return arguments
+    """Read ``with`` and its synonyms from a step, for a task that does not read them itself."""
+    return merged_mappings(fields, (*keys.LOOSE_INPUT, *keys.INPUT))
