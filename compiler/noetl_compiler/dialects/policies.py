@@ -56,7 +56,7 @@ __all__ = [
 
 
 class _ConditionalAction(NamedTuple):
-    """An action with its condition. ``on_status`` is the status of the call to which the rule applies; None if not given."""
+    """An action with its condition. ``on_status`` is the outcome to which the rule applies; None if not given."""
 
     when: Template | None
     then: MappingNode
