@@ -16,7 +16,7 @@ never counts as "no match" (semantics.md 34).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
@@ -50,6 +50,7 @@ __all__ = [
     "render_text",
     "template_problems",
     "undefined_name_hint",
+    "why_undefined",
     "work_done",
 ]
 
@@ -129,8 +130,16 @@ def predicate(source: str, scope: Mapping[str, Any], span: Span | None = None) -
 
 
 def undefined_name_hint(source: str, scope: Mapping[str, Any], path: str) -> str:
-    """Return ``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or ``""``."""
-    return _hint(*_missing_path(source, scope, path.rpartition(".")[2]))
+    """Return ``did you mean "count"?`` for the undefined path ``start.cuont`` of this template, or why the scope does
+    not define it, or ``""``.
+    """
+    return why_undefined(scope, path.split(".")) or _hint(*_missing_path(source, scope, path.rpartition(".")[2]))
+
+
+def why_undefined(names: Any, path: Sequence[str]) -> str:
+    """Return the reason that the mapping's own method of this name gives for an undefined path, ``""`` without one."""
+    explain: Callable[[Sequence[str]], str] | None = getattr(names, "why_undefined", None)
+    return explain(path) if explain is not None and path else ""
 
 
 def read_paths(source: str) -> tuple[str, ...]:
@@ -188,7 +197,7 @@ def _failure(
     location = f" (line {program.line_of(error)} of the text)" if "\n" in source.strip() else ""
     if isinstance(error, UndefinedNameError):
         path, names = _missing_path(source, scope, error.name)
-        hint = _hint(path, names)
+        hint = why_undefined(scope, path.split(".")) or _hint(path, names)
         return TemplateFailure(f'"{path}" is undefined{f": {hint}" if hint else ""}{location}', span, path)
     if isinstance(error, TemplateFailure):  # raised by a view of the scope
         return TemplateFailure(f"{error.message}{location}", span)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from noetl_temporal.machine.records import StepRecord, TaskRecord
 from noetl_temporal.machine.scope import Chain, LazyNames, own_step
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.stored import result_in, view_of
+from noetl_temporal.machine.tally import StepStatus
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
 __all__ = ["LOOP", "assign", "playbook_scope", "record_view", "results_of", "task_view"]
@@ -28,12 +29,18 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Results(Mapping[str, Any]):
-    """Step results by name; views of them are created when a template reads them."""
+    """Step results by name; views of them are created when a template reads them. Others of the ``steps`` have no
+    result, because they are running or have not run.
+    """
 
-    __slots__ = ("_records",)
+    __slots__ = ("_records", "_runs", "_steps")
 
-    def __init__(self, records: Mapping[str, StepRecord]) -> None:
+    def __init__(
+        self, records: Mapping[str, StepRecord], steps: Container[str] = (), runs: Mapping[str, StepRun] = _NOTHING
+    ) -> None:
         self._records = records
+        self._steps = steps
+        self._runs = runs
 
     def __getitem__(self, key: str) -> Any:
         return read_value(record_view(self._records[key]))
@@ -46,6 +53,30 @@ class _Results(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._records)
+
+    def why_undefined(self, path: Sequence[str]) -> str:
+        """Return why a path that begins with the name of a step is undefined; "" if the step has its result."""
+        step = path[0]
+        record = self._records.get(step)
+        if record is not None:
+            return _why_incomplete(step, record.status)
+        if step not in self._steps:
+            return ""
+        if any(run.step == step for run in self._runs.values()):
+            return f'step "{step}" is still running, so it has no result yet'
+        reason = f'step "{step}" has not run yet, or its route was not taken'
+        return f'{reason}. Route through it first, or allow for its absence with "{step} is defined" or default(...)'
+
+
+def _why_incomplete(step: str, status: StepStatus) -> str:
+    match status:
+        case "skipped":
+            reason = f'step "{step}" was skipped, so it has no result'
+            return f"{reason}. Allow for this with default(...)"
+        case "failed":
+            return f'step "{step}" failed, so it has no result. Its error is {step}.error'
+        case _:
+            return ""
 
 
 class _TaskResults(Mapping[str, Any]):
@@ -109,20 +140,22 @@ def _partial_results(record: StepRecord) -> dict[str, Any]:
     return {"results": result, "data": result, "stats": record.outcome["meta"]["stats"]}
 
 
-def results_of(state: PlaybookState, names: NamesProfile) -> Mapping[str, Any]:
+def results_of(state: PlaybookState, names: NamesProfile, steps: Container[str]) -> Mapping[str, Any]:
     """Return the results by step name, and by task name if the profile says so. A step that also runs on the routes of
     items has the result of its own run.
     """
     layers = [state.records, state.route_records] if state.route_records else [state.records]
     tasks = [_TaskResults(layer) for layer in layers] if names.task_results else []
+    last = _Results(layers[-1], steps, state.runs)
     if len(layers) + len(tasks) == 1:
-        return _Results(layers[0])
-    return Chain(*(_Results(layer) for layer in layers), *tasks)
+        return last
+    return Chain(*map(_Results, layers[:-1]), last, *tasks)
 
 
 def playbook_scope(
     state: PlaybookState,
     names: NamesProfile,
+    steps: Container[str],
     keychain: Keychain,
     execution_id: int,
     at: int,
@@ -131,7 +164,7 @@ def playbook_scope(
     outermost: Mapping[str, Any] = _NOTHING,
 ) -> Chain:
     """Return all names visible at a time, with the given layers innermost. The scope does not change afterwards."""
-    results = results_of(state, names)
+    results = results_of(state, names, steps)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
     reserved = LazyNames(partial(_reserved_names, values, results, secrets, names, str(execution_id), at))

@@ -6,7 +6,7 @@ execution_id ...), ctx, results by step and task name, workload (semantics.md 13
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -69,6 +69,13 @@ class Chain(Mapping[str, Any]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    def why_undefined(self, path: Sequence[str]) -> str:
+        """Return why a path is undefined, "" if no layer knows."""
+        for layer in self._layers:
+            if (reason := templates.why_undefined(layer, path)) or path[0] in layer:
+                return reason
+        return ""
+
     def materialise(self) -> Json:
         """Return all names; inner layers shadow outer ones."""
         return {name: self[name] for name in self}
@@ -101,6 +108,10 @@ class LazyNames(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(self._computed_names())
+
+    def why_undefined(self, path: Sequence[str]) -> str:
+        """Return why a path is undefined, "" if that is unknown."""
+        return templates.why_undefined(self.get(path[0]), path[1:])
 
     def materialise(self) -> Json:
         """Return all names."""

@@ -85,7 +85,8 @@ class Starting(Holding):
 
     def _seconds_of_playbook(self, at: int) -> float | None:
         limit = self.graph.timeout.total if self.graph.timeout else None
-        scope = playbook_scope(self.state, self.graph.names, self._keychain, self.execution_id, at, None, ())
+        graph = self.graph
+        scope = playbook_scope(self.state, graph.names, graph.steps, self._keychain, self.execution_id, at, None, ())
         return seconds_of(limit, scope, "timeout")
 
     def _refuse(self, failure: templates.TemplateFailure, request_id: int) -> None:

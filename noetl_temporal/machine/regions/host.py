@@ -32,7 +32,7 @@ class RegionHost(StepHost):
 
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """Return the names of the iteration; results of its steps shadow those of steps before the loop."""
-        results = results_of(self._state, self.names)
+        results = results_of(self._state, self.names, self.steps)
         step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
         run_names = {"iter": self._inside.iter_names, **step}
         loop = self._inside.step.name

@@ -34,6 +34,7 @@ class StepHost:
         self.step: Step = step
         self.plan = plan
         self.names = execution.graph.names
+        self.steps = execution.graph.steps
         self.execution_id = execution.id
         self.secrets_key = keychain.key
         self.prefix = self.run_id = run.id
@@ -51,7 +52,7 @@ class StepHost:
         """Return the names visible in this step run, with the given layers innermost."""
         state, at = self._state, self.journal.feed.at
         return playbook_scope(
-            state, self.names, self._keychain, self.execution_id, at, self._run, layers, self._outermost
+            state, self.names, self.steps, self._keychain, self.execution_id, at, self._run, layers, self._outermost
         )
 
     def lease(self) -> LeaseRenewal | None:
