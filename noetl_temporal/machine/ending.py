@@ -79,6 +79,15 @@ def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
     state.failures = state.failures.with_failure(failure)
 
 
+def _reason_of_end(execution: Execution, status: Status) -> str | None:
+    """Return why the run did not complete. The reason of a cancelled run is that of the cancel, whatever failed."""
+    state = execution.state
+    if status == "cancelled" and state.stop is not None:
+        return state.stop.reason or None
+    cause = state.failures.cause
+    return cause.message if cause is not None and status != "completed" else None
+
+
 def _emit_end(
     execution: Execution,
     status: Status,
@@ -102,8 +111,7 @@ def _emit_end(
         "reason": state.stop.reason or None if state.stop else None,
     }
     result_to_log = logged_result(outcome, meta)
-    cause = state.failures.cause if status != "completed" else None
-    error = cause.message if cause else None
+    error = _reason_of_end(execution, status)
     end = "completed" if status == "partial" else status
     for type_, node, kind, start_id in (
         ("workflow.finished", "workflow", "workflow", state.workflow_id),

@@ -316,3 +316,17 @@ def test_a_pipeline_whose_last_call_ends_while_the_machine_holds_has_ended() -> 
     run.feed(IdleRequested)
     run.feed(ToolFinished, run.calls()[0], ok())
     assert not run.machine.state.runs
+
+
+@pytest.mark.parametrize("reason", ["wrong table", ""])
+def test_a_failure_is_not_the_reason_of_a_cancelled_run(reason: str) -> None:
+    run = start_watched("  - step: start\n    tool: {kind: noop}\n")
+    run.feed(CancelRequested, reason)
+    run.feed(ToolFinished, "start#1:start_task:1", error("the connection was closed"))
+    ends = [event for event in map(_event_of, run.commands) if event and event.type == "playbook.cancelled"]
+    assert [event.error for event in ends] == [reason or None]
+    assert [failure.message for failure in run.finish().failures.kept] == ["the connection was closed"]
+
+
+def _event_of(command: Command) -> Any:
+    return command.event if isinstance(command, Emit) else None
