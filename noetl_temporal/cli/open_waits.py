@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from noetl_compiler.language.moments import iso
-from noetl_compiler.language.payload_schema import form_schema
+from noetl_compiler.language.payload_schema import form_schema, payload_template
 from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
 from noetl_temporal.utc_time import utc_text
 
@@ -46,7 +47,7 @@ def open_wait(execution_id: int, wait: Wait) -> OpenWait:
     answer = (
         _approve_command(execution_id, wait.name, wait.form, wait.approvers)
         if wait.kind == "approval"
-        else _signal_command(execution_id, wait.signal, wait.key)
+        else _signal_command(execution_id, wait.signal, wait.key, wait.schema)
     )
     return OpenWait(wait.name, wait.kind, wait.signal, wait.key, wait.message, due, answer)
 
@@ -76,7 +77,7 @@ class WaitLines:
         answer = (
             _approve_command(self._execution_id, name, meta.get("form") or {}, meta.get("approvers") or ())
             if kind == "approval"
-            else _signal_command(self._execution_id, signal, key)
+            else _signal_command(self._execution_id, signal, key, meta.get("schema") or {})
         )
         return OpenWait(name, kind, signal, key, str(meta.get("message") or ""), str(meta.get("due") or ""), answer)
 
@@ -89,11 +90,15 @@ def _approve_command(execution_id: int, name: str, form: Mapping[str, Any], appr
     return f"noetl approve {execution_id} {shell_word(name)}{fields}{by}, or noetl reject"
 
 
-def _signal_command(execution_id: int, signal: str, key: str | None) -> str:
-    """Return the command that sends the signal; "" for a wait for a time, which needs no answer."""
+def _signal_command(execution_id: int, signal: str, key: str | None, schema: Mapping[str, Any]) -> str:
+    """Return the command that sends the signal, with a template of the data that its schema requires; "" for a wait for
+    a time, which needs no answer.
+    """
     if not signal:
         return ""
-    return f"noetl signal {execution_id} {shell_word(signal)}" + (f" --key {shell_word(key)}" if key else "")
+    template = payload_template(schema)
+    data = "" if template is None else f" --data {shell_word(json.dumps(template, ensure_ascii=False))}"
+    return f"noetl signal {execution_id} {shell_word(signal)}" + (f" --key {shell_word(key)}" if key else "") + data
 
 
 def shell_word(word: str) -> str:

@@ -27,6 +27,15 @@ from noetl_temporal.machine.waits.wait import Wait
             "noetl approve 7 review --form amount=... --as ann, or noetl reject",
         ),
         ({"kind": "signal", "signal": "paid"}, "noetl signal 7 paid"),
+        (
+            {
+                "kind": "signal",
+                "signal": "paid",
+                "key": "a",
+                "schema": {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]},
+            },
+            """noetl signal 7 paid --key a --data '{"amount": "<number>"}'""",
+        ),
         ({"kind": "retry", "signal": "it's fixed", "key": "a b"}, "noetl signal 7 'it'\\''s fixed' --key 'a b'"),
         ({"kind": "time"}, ""),
     ],

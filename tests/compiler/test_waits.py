@@ -9,7 +9,13 @@ import pytest
 
 from noetl_compiler import compile_file, compile_text, preview
 from noetl_compiler.language.moments import iso, milliseconds
-from noetl_compiler.language.payload_schema import form_error, form_schema, payload_error, schema_error
+from noetl_compiler.language.payload_schema import (
+    form_error,
+    form_schema,
+    payload_error,
+    payload_template,
+    schema_error,
+)
 
 WAITS = Path(__file__).parent / "corpus" / "ok" / "v10_waits.yaml"
 
@@ -121,3 +127,28 @@ def test_forms_of_times(value: object, expected: int | None) -> None:
     assert milliseconds(value) == expected
     if expected is not None:
         assert milliseconds(iso(expected)) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "template"),
+    [
+        ({}, None),
+        ({"type": "object"}, {}),
+        ({"type": "integer"}, "<integer>"),
+        ({"type": ["null", "string"]}, "<string>"),
+        ({"enum": ["card", "cash"]}, "<card|cash>"),
+        ({"properties": {"note": {"type": "string"}}}, None),
+        (
+            {"required": ["amount", "any"], "properties": {"amount": {"type": "number"}}},
+            {"amount": "<number>", "any": "<value>"},
+        ),
+        (
+            {"required": ["to"], "properties": {"to": {"required": ["city"], "properties": {}}}},
+            {"to": {"city": "<value>"}},
+        ),
+        ({"required": ["tags"], "properties": {"tags": {"type": "array"}}}, {"tags": []}),
+        ({"type": "array", "items": {"type": "string"}}, ["<string>"]),
+    ],
+)
+def test_the_template_of_a_payload_has_what_the_schema_requires(schema: dict[str, Any], template: Any) -> None:
+    assert payload_template(schema) == template

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from noetl_temporal.event_ids import EPOCH_MS
-from noetl_temporal.machine.commands import CallTool, Cancel, StartTimer
+from noetl_temporal.machine.commands import CallTool, Cancel, Emit, StartTimer
 from noetl_temporal.machine.facts import CancelRequested, Decided, Fact, Signalled, TimerFired, WaitOpened
 from noetl_temporal.machine.waits.refusals import (
     KEPT_SIGNALS,
@@ -373,3 +373,12 @@ def test_a_decision_must_match_the_form(form: dict[str, Any], why: str | None) -
     run = WaitingRun(REVIEW, head="workload: {boss: eve}\n")
     data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **form}
     assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why
+
+
+def test_a_wait_and_its_event_have_the_schema_of_its_signal() -> None:
+    schema = {"type": "object", "required": ["amount"]}
+    run = WaitingRun(
+        "  - step: start\n    tool: {kind: wait, signal: paid, schema: {type: object, required: [amount]}}\n"
+    )
+    [started] = [command.event for command in run.of(Emit) if command.event.type == "wait.started"]
+    assert ([wait.schema for wait in run.waits], started.meta["schema"]) == ([schema], schema)

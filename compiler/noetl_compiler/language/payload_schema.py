@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, cast
 
-__all__ = ["FORM_TYPES", "form_error", "form_schema", "payload_error", "schema_error"]
+__all__ = ["FORM_TYPES", "form_error", "form_schema", "payload_error", "payload_template", "schema_error"]
 
 FORM_TYPES = ("string", "number", "integer", "boolean", "object", "array")
 """The types that a form's field may have."""
@@ -148,6 +148,28 @@ def payload_error(value: Any, schema: Mapping[str, Any], path: str = "data") -> 
         )
         return next((error for error in errors if error is not None), None)
     return None
+
+
+def payload_template(schema: Mapping[str, Any]) -> Any:
+    """Return the smallest payload that has all that the schema requires, with a placeholder such as ``<number>`` for
+    each value that a person has to fill in; None if the schema requires nothing.
+    """
+    if schema.get("enum"):
+        return f"<{'|'.join(map(str, schema['enum']))}>"
+    required, properties = schema.get("required") or [], schema.get("properties") or {}
+    if required:
+        values = {name: payload_template(properties.get(name) or {}) for name in required}
+        return {name: "<value>" if value is None else value for name, value in values.items()}
+    match next((item for item in _as_list(schema.get("type", [])) if item != "null"), None):
+        case None:
+            return None
+        case "object":
+            return {}
+        case "array":
+            item = payload_template(schema.get("items") or {})
+            return [] if item is None else [item]
+        case type_:
+            return f"<{type_}>"
 
 
 def _mapping_error(value: Mapping[str, Any], schema: Mapping[str, Any], path: str) -> str | None:

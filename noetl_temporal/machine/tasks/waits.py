@@ -44,6 +44,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         message=str(config.get("message") or ""),
         form=config.get("form") or {},
         approvers=_names(config.get("approvers")),
+        schema=schema if isinstance(schema := config.get("schema"), dict) else {},
     )
     wait = _with_timeout(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
     return _emit_started(host, plan, wait, state.task.event_id)
@@ -121,6 +122,7 @@ def _emit_started(host: Host, plan: TaskPlan, wait: Wait, parent: int) -> Wait:
         message=wait.message or None,
         form=wait.form or None,
         approvers=list(wait.approvers) or None,
+        schema=wait.schema or None,
     )
     return replace(wait, event_id=event_id)
 

@@ -49,7 +49,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``ends_well``, else as timed out
     after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine also has the waits of its
     loops, with the id of their ``chunk``. ``message`` is that of an approval, or the failure of a held step, which has
-    no task.
+    no task. ``schema`` is that of the signal's payload.
     """
 
     id: str
@@ -67,6 +67,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     form: dict[str, Json] = {}
     approvers: tuple[str, ...] = ()
+    schema: dict[str, Json] = {}
     event_id: int = 0
     chunk: str = ""
 
