@@ -25,7 +25,7 @@ from noetl_temporal.utc_time import utc_cell
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.run_list import ListedRun, RunFilter
 
-__all__ = ["list_command"]
+__all__ = ["list_command", "run_table"]
 
 WIDEST_ERROR = 60
 
@@ -81,6 +81,8 @@ def list_command(
     They are read from the event log, or from Temporal if NOETL_POSTGRES is not set or cannot be reached. Temporal keeps
     closed runs for a while only.
 
+    The column "called by" has the execution id of the run that called this one, if any listed run was called.
+
     --fail-if turns it into a check for monitoring: that no run has failed, or that one has completed in time.
 
     \b
@@ -108,7 +110,7 @@ def list_command(
                 ids["parent_execution_id"] = str(run.parent_execution_id)
             echo_json(msgspec.json.encode({**msgspec.structs.asdict(run), **ids}).decode())
     elif runs:
-        print_table(_table(runs))
+        print_table(run_table(runs))
     else:
         click.echo("no runs", err=True)
     if fail_if is not None and bool(runs) == (fail_if == "any"):
@@ -142,12 +144,15 @@ async def _list_logged_runs(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
         raise postgres_error(error, dsn) from error
 
 
-def _table(runs: Sequence[ListedRun]) -> Table:
+def run_table(runs: Sequence[ListedRun]) -> Table:
+    """Return one row for each run. The columns "schedule" and "called by" are there if a run has them."""
     from noetl_temporal.cli.step_table import STATUS_COLOURS
 
     table = Table(box=None, pad_edge=False, header_style="dim")
     is_scheduled = any(run.schedule for run in runs)
-    for name in ("execution", "status", "path", *(["schedule"] if is_scheduled else []), "started (UTC)"):
+    is_called = any(run.parent_execution_id is not None for run in runs)
+    origins = [*(["schedule"] if is_scheduled else []), *(["called by"] if is_called else [])]
+    for name in ("execution", "status", "path", *origins, "started (UTC)"):
         table.add_column(name, no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
     table.add_column("", overflow="ellipsis", no_wrap=True, max_width=WIDEST_ERROR)
@@ -158,6 +163,7 @@ def _table(runs: Sequence[ListedRun]) -> Table:
             styled_text((run.status.replace("_", " "), STATUS_COLOURS.get(run.status, "default"))),
             run.path,
             *([run.schedule or ""] if is_scheduled else []),
+            *([str(run.parent_execution_id or "")] if is_called else []),
             utc_cell(run.started),
             f"{seconds:,.1f}",
             " ".join((run.error or "").split()),
