@@ -15,7 +15,7 @@ from noetl_compiler.language.names import EVENT, ITERATION, OUTCOME, PIPELINE, R
 from noetl_compiler.language.tool_description import EFFECTS, ToolDescription
 from noetl_compiler.language.tools import PSEUDO_KINDS
 from noetl_compiler.reference_pages import page, pages
-from noetl_compiler.schema.lookup import CONSTRUCTS, KeyEntry, UnknownPathError, lookup, lookup_kind
+from noetl_compiler.schema.lookup import CONSTRUCTS, KeyEntry, UnknownPathError, lookup, lookup_kind, lookup_suffix
 from noetl_compiler.schema.tools import ToolKinds
 
 __all__ = ["explain_command"]
@@ -36,6 +36,7 @@ def explain_command(path: str | None) -> None:
 
     \b
     noetl explain loop.spec.max_in_flight     a key: paths begin at playbook, step, task, rule or any key of these
+    noetl explain collect                     the keys of that name, or whose path ends so
     noetl explain http                        a tool kind and its keys
     noetl explain NT303                       what a finding means, with an example
     noetl explain loops                       a page of the language reference
@@ -48,22 +49,58 @@ def explain_command(path: str | None) -> None:
     elif path in pages():
         click.echo(_MARKER.sub("", page(path)))
     else:
-        click.echo("\n".join(_entry_lines(_entry(path, kinds), kinds)))
+        click.echo("\n".join(_lines_about(path, kinds)))
         if path in CONSTRUCTS and path in kinds.names:
             click.echo("\nThe tool kind of the same name:\n")
             click.echo("\n".join(_entry_lines(lookup_kind(path, kinds), kinds)))
 
 
-def _entry(path: str, kinds: ToolKinds) -> KeyEntry:
+def _lines_about(path: str, kinds: ToolKinds) -> Iterator[str]:
+    """Yield the explanation of a key, of other keys of that name, or of all keys whose path ends with ``path``."""
     try:
-        return lookup(path, kinds)
+        entry = lookup(path, kinds)
     except UnknownPathError as error:
-        name = path.partition(".")[0]
-        if name not in _TEMPLATE_NAMES:
-            raise click.UsageError(str(error)) from None
-        template_hint = f'"{name}" is a name in templates: noetl explain templates'
-        unknown_key = f"{error}; " if _has_keys(name, kinds) else ""
-        raise click.UsageError(unknown_key + template_hint) from None
+        found = lookup_suffix(path, kinds)
+        if not found:
+            raise _usage_error(path, error, kinds) from None
+        yield from _entries_lines(path, found, kinds)
+        return
+    yield from _entry_lines(entry, kinds)
+    others = [other for other in lookup_suffix(path, kinds) if other.about != entry.about] if entry.value else []
+    if others:
+        yield f"\nOther keys named {path}:"
+        yield from _table(_meanings(others))
+
+
+def _entries_lines(path: str, found: Sequence[KeyEntry], kinds: ToolKinds) -> Iterator[str]:
+    """Yield the explanation of a key, with the other paths to it, or a list of different keys."""
+    first, *others = found
+    if any(other.about != first.about for other in others):
+        yield f"Keys named {path}:"
+        yield from _table(_meanings(found))
+        yield f"\nTo explain one of them: noetl explain {first.path}"
+        return
+    yield from _entry_lines(first, kinds)
+    if others:
+        yield "\nIt is also at:"
+        yield from _paragraph(", ".join(other.path for other in others))
+
+
+def _meanings(entries: Sequence[KeyEntry]) -> list[tuple[str, str]]:
+    """Return path and meaning of the entries; of those with the same meaning only the first."""
+    paths: dict[str, str] = {}
+    for entry in entries:
+        paths.setdefault(entry.about, entry.path)
+    return [(path, about) for about, path in paths.items()]
+
+
+def _usage_error(path: str, error: UnknownPathError, kinds: ToolKinds) -> click.UsageError:
+    name = path.partition(".")[0]
+    if name not in _TEMPLATE_NAMES:
+        return click.UsageError(str(error))
+    template_hint = f'"{name}" is a name in templates: noetl explain templates'
+    unknown_key = f"{error}; " if _has_keys(name, kinds) else ""
+    return click.UsageError(unknown_key + template_hint)
 
 
 def _has_keys(name: str, kinds: ToolKinds) -> bool:
@@ -138,6 +175,8 @@ def _tool_facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
         yield from _paragraph(EFFECTS[tool.effect])
     if tool.timeout is not None:
         yield from _paragraph(f"A call that names no timeout may take {tool.timeout:g} s.")
+    if tool.access:
+        yield from _paragraph(tool.access)
 
 
 def _paragraph(text: str) -> list[str]:

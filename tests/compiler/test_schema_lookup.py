@@ -8,7 +8,7 @@ import pytest
 
 from noetl_compiler.codes import Code, explanation
 from noetl_compiler.reference_pages import pages
-from noetl_compiler.schema.lookup import CONSTRUCTS, UnknownPathError, lookup
+from noetl_compiler.schema.lookup import CONSTRUCTS, UnknownPathError, lookup, lookup_suffix
 from noetl_compiler.schema.tools import KNOWN_KINDS
 
 DEEPEST = 6
@@ -44,6 +44,8 @@ def test_every_key_is_explained(start: str) -> None:
         ("sink.mode", "How rows are stored"),
         ("workload", "The playbook's parameters"),
         ("arcs", "The routes from a step"),
+        ("task.input", "Names and values for the call"),
+        ("task.retry.then.collect", "How the results of all calls are combined"),
     ],
 )
 def test_a_key_is_found_by_its_path(path: str, about: str) -> None:
@@ -122,3 +124,12 @@ def test_no_page_of_the_reference_hides_a_key() -> None:
     for name in pages().keys() - {"pagination"}:
         with pytest.raises(UnknownPathError):
             lookup(name)
+
+
+def test_keys_are_found_by_the_end_of_their_path() -> None:
+    assert [entry.path for entry in lookup_suffix("then.collect")] == ["rule.then.collect", "task.retry.then.collect"]
+    assert lookup_suffix("collec") == ()
+
+
+def test_an_older_name_of_a_field_of_every_kind_is_one_in_every_kind() -> None:
+    assert lookup("task.input").older_names == ("with",)

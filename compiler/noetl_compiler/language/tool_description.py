@@ -80,7 +80,8 @@ class ToolDescription(msgspec.Struct, frozen=True, dict=True):
     in ``commands`` may also contain Go templates.
 
     ``result`` has the keys of a result that is a mapping; ``yields`` describes any other result. ``effect`` is None if
-    it is unknown. A ``guarantee`` overrides that of the effect. ``timeout`` is the default, in seconds.
+    it is unknown. A ``guarantee`` overrides that of the effect. ``timeout`` is the default, in seconds. ``access`` says
+    what a worker lets a call use, and how to allow more.
 
     A kind without an executor compiles with a warning; ``unsupported`` says why it has none and what to use instead.
     ``problem`` says why an installed tool cannot be used.
@@ -99,6 +100,7 @@ class ToolDescription(msgspec.Struct, frozen=True, dict=True):
     effect: Effect | None = None
     guarantee: Guarantee | None = None
     timeout: float | None = None
+    access: str = ""
     has_executor: bool = False
     unsupported: str = ""
     problem: str = ""

@@ -79,6 +79,16 @@ _ANY_SQL = _COMMANDS.replace(" ", "|")
 _COMMAND_TYPES = " ".join(f"{name}=text|list" for name in _COMMANDS.removesuffix(" script").split())
 _SQL_TYPES = f"{_COMMAND_TYPES} params=list|mapping|text as_objects=flag"
 
+_HTTP_ACCESS = (
+    "It connects only to public addresses, on the embedded stack also to loopback. To allow others, list hosts or "
+    "networks in NOETL_HTTP_ALLOW in the environment of the worker, such as 127.0.0.1, 10.0.0.0/8, api.internal; for "
+    "the embedded stack before noetl dev up."
+)
+_SANDBOX_ACCESS = (
+    "On Linux it runs in a sandbox: it reads none of your files and connects to a few ports only. To allow more, set "
+    "NOETL_TASK_DIRECTORIES or NOETL_TASK_PORTS in the environment of the worker: noetl explain operations."
+)
+
 _ONLY_GENERATED = "the kind is only for what NoETL's server generates"
 _ALREADY_LOGGED = "the event log is derived from what a run does; set a name, or store a row with postgres"
 
@@ -98,6 +108,7 @@ def _kind(
     yields: str = "",
     effect: Effect | None = None,
     timeout: float | None = None,
+    access: str = "",
     unsupported: str = "",
 ) -> tuple[str, ToolDescription]:
     """Describe a kind. Lists are strings of words: those of ``needs`` are like ``a|b``, of ``renamed_fields`` like
@@ -120,6 +131,7 @@ def _kind(
         yields,
         effect,
         timeout=timeout,
+        access=access,
         has_executor=effect is not None,
         unsupported=unsupported,
     )
@@ -142,6 +154,7 @@ _TABLE = (
         result=RESPONSE,
         effect="request",
         timeout=60.0,
+        access=_HTTP_ACCESS,
     ),
     _kind(
         "postgres",
@@ -175,6 +188,7 @@ _TABLE = (
         types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
         yields=PYTHON_VALUE,
         effect="code",
+        access=_SANDBOX_ACCESS,
     ),
     _kind(
         "shell",
@@ -187,6 +201,7 @@ _TABLE = (
         types="cmds=text|list command=text|list env=mapping cwd=text shell=text",
         result=OUTPUT,
         effect="code",
+        access=_SANDBOX_ACCESS,
     ),
     _kind(
         "noop",

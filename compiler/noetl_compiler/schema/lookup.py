@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import compress
 from typing import NamedTuple, cast
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from noetl_compiler.schema.key_hints import KeyPaths, paths_below
 from noetl_compiler.schema.model import Model, Property, Schema, Shape
 from noetl_compiler.schema.tools import KNOWN_KINDS, ToolKinds
 
-__all__ = ["CONSTRUCTS", "KeyEntry", "UnknownPathError", "lookup", "lookup_kind"]
+__all__ = ["CONSTRUCTS", "KeyEntry", "UnknownPathError", "lookup", "lookup_kind", "lookup_suffix"]
 
 CONSTRUCTS = ("playbook", "step", "task", "rule")
 """The constructs at which a path may begin; ``rule`` is a rule of a task's policy."""
@@ -66,10 +67,11 @@ def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
     models, key = tables.models_at_start(first)
     path_so_far = first
     for name in remaining_names:
-        key = _find_key(models, name)
-        if key is None:
+        keys = [key for key in _properties(models) if name in key.names]
+        if not keys:
             raise UnknownPathError(tables.unknown_message(name, _names(models), path_so_far))
-        models = tables.models_in(key.value)
+        key = keys[0]
+        models = tables.models_in_any(keys)
         path_so_far = f"{path_so_far}.{name}"
     if key is None:
         is_kind = first in kinds.names and first not in CONSTRUCTS
@@ -89,6 +91,11 @@ def lookup(path: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
         tuple(_keys_with_meanings(models)),
         default=key.value.get("default"),
     )
+
+
+def lookup_suffix(suffix: str, kinds: ToolKinds = KNOWN_KINDS) -> tuple[KeyEntry, ...]:
+    """Return the entries of all keys whose path ends with these names, the shortest path first."""
+    return tuple(lookup(path, kinds) for path in _tables(kinds).paths_to(suffix))
 
 
 def lookup_kind(kind: str, kinds: ToolKinds = KNOWN_KINDS) -> KeyEntry:
@@ -144,14 +151,32 @@ class _Tables:
         hint, location = self._paths.hint(name, known_names, parent), f'in "{parent}"' if parent else "of a playbook"
         return f'unknown key "{name}" {location}{f": {hint}" if hint else ""}'
 
+    def paths_to(self, suffix: str) -> list[str]:
+        """Return the paths that end with the names of the suffix, the shortest first: of all constructs, and of the
+        fields of tool kinds that are supported, except those that all of these have.
+        """
+        shared_names = _names(self._models_named("task"))
+        fields = [path for path in self._paths.supported if path.rpartition(".")[2] not in shared_names]
+        paths = dict.fromkeys((*self._paths.constructs, *fields))
+        return sorted((path for path in paths if path.endswith(f".{suffix}")), key=lambda path: path.count("."))
+
     @cached_property
     def _paths(self) -> KeyPaths:
         below = paths_below({name: self._models_named(name) for name in CONSTRUCTS}, self.models_in)
         return KeyPaths(self._kinds.names, self._paths_of_kinds(True), below, self._paths_of_kinds(False))
 
     def _paths_of_kinds(self, has_executor: bool) -> list[str]:
-        kinds = [kind for kind in self._kinds.names if self._kinds.tool(kind).has_executor is has_executor]
+        """Return the paths to the fields of tool kinds, except those with the name of a construct."""
+        kinds = [
+            kind
+            for kind in self._kinds.names
+            if self._kinds.tool(kind).has_executor is has_executor and kind not in CONSTRUCTS
+        ]
         return [f"{kind}.{name}" for kind in kinds for name in _names([self._models[f"{kind}_fields"]])]
+
+    def models_in_any(self, keys: Iterable[Property]) -> list[Model]:
+        """Return the models of the values of keys that have the same name in different mappings."""
+        return list({model.name: model for key in keys for model in self.models_in(key.value)}.values())
 
     def models_in(self, value: Schema) -> list[Model]:
         """Return the models of a value, or of the items of a list."""
@@ -178,18 +203,30 @@ class _Tables:
         """Return the model of that name; for ``task`` also the keys that tasks of every kind have."""
         if name != "task":
             return [self._models[name]]
-        noop = self._models["noop_task"]
-        return [self._models["task"], replace(noop, included=noop.included[:-1])]
+        *shared_models, noop_fields = self._models["noop_task"].included
+        shared_fields = replace(noop_fields, properties=tuple(self._fields_of_all_kinds(noop_fields.properties)))
+        noop = replace(self._models["noop_task"], included=(*shared_models, shared_fields))
+        return [self._models["task"], noop]
+
+    def _fields_of_all_kinds(self, fields: Iterable[Property]) -> Iterator[Property]:
+        """Yield those of the fields that all supported kinds have, with the older names that all of them accept."""
+        kinds = [kind for kind in self._kinds.names if self._kinds.tool(kind).has_executor]
+        for field in fields:
+            same_fields = [
+                other
+                for kind in kinds
+                for other in self._models[f"{kind}_fields"].properties
+                if other.name == field.name
+            ]
+            if len(same_fields) == len(kinds):
+                is_older = [all(name in other.names for other in same_fields) for name in field.older]
+                yield replace(field, older=tuple(compress(field.older, is_older)))
 
 
 def _properties(models: Iterable[Model]) -> Iterator[Property]:
     for model in models:
         yield from model.properties
         yield from _properties(model.included)
-
-
-def _find_key(models: Iterable[Model], name: str) -> Property | None:
-    return next((key for key in _properties(models) if name in key.names), None)
 
 
 def _names(models: Iterable[Model]) -> list[str]:
