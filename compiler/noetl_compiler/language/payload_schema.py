@@ -156,9 +156,10 @@ def payload_template(schema: Mapping[str, Any]) -> Any:
     """
     if schema.get("enum"):
         return f"<{'|'.join(map(str, schema['enum']))}>"
-    required, properties = schema.get("required") or [], schema.get("properties") or {}
+    required: list[str] = schema.get("required") or []
+    properties: Mapping[str, Mapping[str, Any]] = schema.get("properties") or {}
     if required:
-        values = {name: payload_template(properties.get(name) or {}) for name in required}
+        values: dict[str, Any] = {name: payload_template(properties.get(name) or {}) for name in required}
         return {name: "<value>" if value is None else value for name, value in values.items()}
     match next((item for item in _as_list(schema.get("type", [])) if item != "null"), None):
         case None:

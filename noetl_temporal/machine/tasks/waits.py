@@ -44,7 +44,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         message=str(config.get("message") or ""),
         form=config.get("form") or {},
         approvers=_names(config.get("approvers")),
-        schema=schema if isinstance(schema := config.get("schema"), dict) else {},
+        schema=_schema(config),
     )
     wait = _with_timeout(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
     return _emit_started(host, plan, wait, state.task.event_id)
@@ -131,6 +131,11 @@ def _kind_of(plan: TaskPlan, config: Mapping[str, Json]) -> Literal["time", "sig
     if plan.task.kind == "approval":
         return "approval"
     return "signal" if config.get("signal") else "time"
+
+
+def _schema(config: Mapping[str, Json]) -> dict[str, Json]:
+    schema = config.get("schema")
+    return cast("dict[str, Json]", schema) if isinstance(schema, dict) else {}
 
 
 def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
