@@ -32,6 +32,7 @@ __all__ = [
     "PLAYBOOK_FAILED",
     "PLAYBOOK_WORKFLOW",
     "REFUSED_REQUEST",
+    "REPORTED",
     "REPORT_MEMO",
     "RESUME_UPDATE",
     "RETRY_UPDATE",
@@ -116,6 +117,8 @@ TIME_MEMO = "noetl-time"
 """Never set: the command that removes it changes nothing (steady_time.py)."""
 DETACHED_MEMO = "noetl-detached"
 """The memo field of a called playbook that its caller does not wait for."""
+REPORTED = "its playbook has its results already: the reset of an ended chunk has no effect"
+"""The reason for terminating a chunk that was reset after its end (orphans.py)."""
 
 ID_BYTES = 200
 KEYWORD_BYTES = 255

@@ -1,4 +1,4 @@
-"""Terminates the children that a run started after the point to which it was reset.
+"""Terminates what a reset leaves behind: the children that a run started after the point to which it was reset.
 
 A reset copies the history up to that point into a new run, and terminates the old one. The server does not end children
 then, regardless of their parent close policy: the new run keeps those in its history. A chunk, or a playbook that
@@ -7,6 +7,11 @@ is waited for, that the old run started later would continue its calls, until th
 So the first workflow task after a reset starts a local activity that terminates those children. It finds them by
 visibility, because the history of the new run does not name them. One that visibility does not list yet continues. A
 playbook that is not waited for continues.
+
+A chunk may be reset alone, beside its playbook. If it had ended, its playbook has its report already and takes no
+other, so the activity terminates the chunk instead: its calls would be in no result, and its event ids belong to the
+next chunk. The commands of the workflow task are sent when the activity has ended, so none of its calls is repeated but
+those that were in progress at the reset point.
 
 A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
 task changes the seed before the workflow can register its callback, so the interceptor detects that case.
@@ -30,7 +35,7 @@ from temporalio.worker import (
     WorkflowOutboundInterceptor,
 )
 
-from noetl_temporal.naming import DETACHED_MEMO
+from noetl_temporal.naming import DETACHED_MEMO, LOOP_WORKFLOW, REPORTED
 from noetl_temporal.visibility import NOETL_WORKFLOWS, OPEN
 
 __all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
@@ -47,25 +52,42 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
 
     @activity.defn(name=END_ORPHANS)
     async def terminate_orphans(child_ids: list[str]) -> int:
-        """Terminate the running children that are not in ``child_ids`` and that another run started; return their
-        number."""
+        """Terminate the running children that are not in ``child_ids`` and that another run started, and this run if
+        it is a chunk that its playbook does not wait for; return the number of terminated runs."""
         info, count = activity.info(), 0
+        own_run = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
+        if info.workflow_type == LOOP_WORKFLOW and not await _is_awaited(client, own_run):
+            count += await _terminate(own_run, REPORTED)
         parent = (info.workflow_id or "").replace("'", "''")
         query = f"{NOETL_WORKFLOWS} AND {OPEN} AND ParentWorkflowId = '{parent}'"
         async for child in client.list_workflows(query):
             is_own = child.id in child_ids or child.raw_info.parent_execution.run_id == info.workflow_run_id
             if is_own or DETACHED_MEMO in await child.memo():
                 continue
-            count += await _terminate(client.get_workflow_handle(child.id, run_id=child.run_id))
+            count += await _terminate(client.get_workflow_handle(child.id, run_id=child.run_id), REASON)
         return count
 
     return terminate_orphans
 
 
-async def _terminate(child: WorkflowHandle[Any, Any]) -> bool:
-    """Terminate the workflow; return False if it has already ended."""
+async def _is_awaited(client: Client, child: WorkflowHandle[Any, Any]) -> bool:
+    """Whether the parent waits for the end of the child; True for a workflow without a parent."""
+    parent_id = (await child.describe()).parent_id
+    if parent_id is None:
+        return True
     try:
-        await child.terminate(reason=REASON)
+        parent = await client.get_workflow_handle(parent_id).describe()
+    except RPCError as error:
+        if error.status != RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return child.id in {pending.workflow_id for pending in parent.raw_description.pending_children}
+
+
+async def _terminate(workflow_run: WorkflowHandle[Any, Any], reason: str) -> bool:
+    """Terminate the run; return False if it has already ended."""
+    try:
+        await workflow_run.terminate(reason=reason)
     except RPCError as error:
         if error.status != RPCStatusCode.NOT_FOUND:
             raise
@@ -81,13 +103,13 @@ def start_terminating_orphans(child_ids: Sequence[str]) -> workflow.ActivityHand
         result_type=int,
         start_to_close_timeout=_SECONDS,
         retry_policy=_RETRY,
-        summary="end chunks of the run before the reset",
+        summary="end what the run before the reset started",
     )
 
 
 @runtime_checkable
 class _Resettable(Protocol):
-    """A workflow that begins chunks."""
+    """A workflow with children."""
 
     def on_reset(self, seed: int) -> None: ...
 

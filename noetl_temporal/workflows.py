@@ -272,6 +272,7 @@ class LoopWorkflow:
     @workflow.run
     async def run(self, loop_run: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> LoopEnd:
         """Run the chunk. The workflow succeeds even if iterations fail; their outcomes are in the report."""
+        workflow.register_random_seed_callback(self.on_reset)
         self._host.feed(Started(now()) if loop_run.state is None else Restored(now()))
         finish = await self._host.drive()
         if finish is None or self._machine.report is None:
@@ -281,6 +282,10 @@ class LoopWorkflow:
             workflow.continue_as_new(args=[loop_run, body, *items_and_scope(loop_run.input, items, scope)])
         await self._return_answers()
         return LoopEnd(self._machine.report, self.trail.take())
+
+    def on_reset(self, _seed: int) -> None:
+        """Called when the server reseeds the run, which it does after a reset (orphans.py)."""
+        self._host.mark_reset()
 
     async def _return_answers(self) -> None:
         """Return the answers that came too late for this chunk, as another wait may take them."""

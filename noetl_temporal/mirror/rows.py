@@ -52,12 +52,12 @@ from noetl_temporal.mirror.retry_config import configs_of_run
 from noetl_temporal.mirror.run_context import add_context
 from noetl_temporal.mirror.run_state import RunState, clock_above
 from noetl_temporal.mirror.sanitise import sanitise
-from noetl_temporal.naming import TRAIL
+from noetl_temporal.naming import REPORTED, TRAIL
 
 __all__ = ["UnreadableRunError", "fold", "initial_state", "needed_event_ids"]
 
 _RESETTER = "history-resetter"
-"""The identity in the TERMINATED event of a run that a reset replaced by another."""
+"""The identity in the TERMINATED event of a run that a reset replaced by another. What was open ends in that run."""
 
 
 class UnreadableRunError(Exception):
@@ -217,7 +217,7 @@ def _on_cancelled(writer: RowWriter) -> None:
 
 def _on_terminated(writer: RowWriter) -> None:
     attributes = writer.event.workflow_execution_terminated_event_attributes
-    if attributes.identity != _RESETTER:
+    if attributes.identity != _RESETTER and attributes.reason != REPORTED:
         write_ends(writer, "terminated", f"the workflow was terminated: {attributes.reason or 'no reason given'}")
 
 

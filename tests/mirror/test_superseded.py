@@ -14,6 +14,7 @@ from temporalio.api.common.v1 import ActivityType
 from noetl_temporal.machine.steps.loops import moved_slot
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.store import ConflictError, Store, UnknownExecutionError, UnreadRunError
+from noetl_temporal.naming import REPORTED
 from tests.mirror.built import START, History, called_playbook, child, continue_as_new, payloads, playbook, reset
 from tests.mirror.conftest import Log
 from tests.mirror.resets import superseded_events
@@ -223,6 +224,20 @@ def _of_a_loop() -> tuple[list[Line], set[str]]:
     return [first, chunk, other, second_line], {"b"}
 
 
+def _of_an_ended_loop() -> tuple[list[Line], set[str]]:
+    """A chunk is reset after its playbook has its report: the playbook takes no other, so the first run counts."""
+    first = _start_line()
+    chunk = first.chunk("a", 1)
+    at = chunk.at
+    chunk.note("b")
+    chunk.history.task()
+    chunk.history.add("WORKFLOW_EXECUTION_COMPLETED", result=payloads({}))
+    second_line = chunk.reset("l3", at, 1000)
+    second_line.note("b again")
+    second_line.history.add("WORKFLOW_EXECUTION_TERMINATED", reason=REPORTED)
+    return [first, chunk, second_line], {"b again", "loop.resumed at 1000"}
+
+
 def _of_a_loop_and_its_playbook() -> tuple[list[Line], set[str]]:
     first = _start_line()
     first.note("a")
@@ -277,6 +292,7 @@ SCENARIOS = (
     _last_of_two,
     _first_of_two,
     _of_a_loop,
+    _of_an_ended_loop,
     _of_a_loop_and_its_playbook,
     _called_again,
     _called_again_in_vain,

@@ -42,6 +42,9 @@ LOOP = """\
           sink: {tool: {kind: postgres, auth: pg_local, table: TABLE, data: {n: "{{ item }}"}}}
 """
 
+FIRST_TASK_COMPLETED = 4
+"""The id of the event with which the first workflow task of a workflow is completed."""
+
 BEFORE = -1
 """Stands for the item in the calls of the two steps before a loop."""
 
@@ -52,6 +55,20 @@ STEPS_BEFORE = """\
   - step: between
     tool: {kind: noop, input: {n: -1}}
     next: {arcs: [{step: each}]}
+"""
+
+
+CALLS = f"""\
+workflow:
+  - step: start
+    loop: {{in: [{BEFORE}, {BEFORE}, {HELD[0]}], iterator: item, spec: {{mode: sequential}}}}
+    tool: {{kind: playbook, path: called/tests/shell, input: {{n: "{{{{ item }}}}"}}}}
+"""
+CALLED = """\
+workload: {n: 0}
+workflow:
+  - step: start
+    tool: {kind: noop, input: {n: "{{ workload.n }}"}}
 """
 
 
@@ -144,6 +161,59 @@ async def test_chunks_that_began_after_the_point_of_a_reset_end(
     assert await audit_execution(servers.postgres, run.execution_id) == []
 
 
+async def test_a_reset_of_an_ended_chunk_alone_has_no_effect(
+    servers: Addresses, base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its playbook has its report, so the new run would make calls that are in no result."""
+    monkeypatch.setattr(chunks, "CHUNK_ITEMS", CHUNK)
+    tool = Tool()
+    tools = {"noop": FakeTool("noop", tool)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    text = f"{HEAD}workflow:\n{LOOP.replace('ITEMS', str(ITEMS)).replace('TABLE', base.table)}"
+    source = CredentialSource(environment=servers.environment())
+    async with asyncio.timeout(240), serving(client.temporal, tools, source):
+        run = await client.submit(compile_or_raise(text), content=text)
+        await all_wait(tool)
+        completed = WorkflowExecutionStatus.COMPLETED
+        ended = await anext(loop async for loop in loops_of(client, run) if loop.status == completed)
+        new = await reset_chunk(client, ended)
+        while (description := await new.describe()).close_time is None:
+            await asyncio.sleep(0.05)
+        assert description.status == WorkflowExecutionStatus.TERMINATED
+        tool.let_go.set()
+        report = await run.result()
+        assert (report.status, report.result["stats"]["success"]) == ("completed", ITEMS)
+        await follow_execution(client.temporal, servers.postgres, run.workflow_id, run.run_id)
+        await follow_execution(client.temporal, servers.postgres, new.id, new.run_id)
+    assert await base.rows() == list(range(ITEMS))
+    assert await audit_execution(servers.postgres, run.execution_id) == []
+
+
+async def test_a_playbook_that_a_chunk_called_after_the_point_of_its_reset_ends(servers: Addresses) -> None:
+    """Also while the new run of the chunk has not come to the item again."""
+    tool = Tool()
+    tools = {"noop": FakeTool("noop", tool)}
+    client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
+    called = compile_or_raise(HEAD.replace("path: ", "path: called/") + CALLED)
+    source = CredentialSource(environment=servers.environment())
+    async with asyncio.timeout(240), serving(client.temporal, tools, source):
+        run = await client.submit(compile_or_raise(HEAD + CALLS), playbooks={called.source.path: called})
+        while tool.waiting != Counter({HELD[0]: 1}):
+            await asyncio.sleep(0.02)
+        chunk = await anext(loops_of(client, run))
+        await reset_chunk(client, chunk)
+        while tool.waiting != Counter({BEFORE: 1}):
+            await asyncio.sleep(0.02)
+        tool.let_go.set()
+        assert (await run.result()).result["stats"]["success"] == 3
+        assert tool.calls == Counter({BEFORE: 4, HELD[0]: 2})
+        loops = {loop.run_id: loop.status async for loop in loops_of(client, run)}
+        await follow_execution(client.temporal, servers.postgres, run.workflow_id, run.run_id)
+        for run_id in loops:
+            await follow_execution(client.temporal, servers.postgres, chunk.id, run_id)
+    assert await audit_execution(servers.postgres, run.execution_id) == []
+
+
 async def all_wait(tool: Tool) -> None:
     """Return once exactly the calls of the two chunks in flight wait."""
     while tool.waiting != dict.fromkeys(HELD, 1):
@@ -165,15 +235,24 @@ async def tasks_of(run: RunHandle) -> list[int]:
 
 async def reset(client: NoetlClient, run: RunHandle, task: int) -> WorkflowHandle[Any, Any]:
     """To this workflow task; the new run."""
+    return await _reset(client, run.workflow_id, "", (await tasks_of(run))[task])
+
+
+async def reset_chunk(client: NoetlClient, chunk: WorkflowExecution) -> WorkflowHandle[Any, Any]:
+    """To its first workflow task; the new run."""
+    return await _reset(client, chunk.id, chunk.run_id, FIRST_TASK_COMPLETED)
+
+
+async def _reset(client: NoetlClient, workflow_id: str, run_id: str, event_id: int) -> WorkflowHandle[Any, Any]:
     request = ResetWorkflowExecutionRequest(
         namespace=client.temporal.namespace,
-        workflow_execution=ExecutionName(workflow_id=run.workflow_id),
+        workflow_execution=ExecutionName(workflow_id=workflow_id, run_id=run_id),
         reason="a test",
         request_id=uuid.uuid4().hex,
-        workflow_task_finish_event_id=(await tasks_of(run))[task],
+        workflow_task_finish_event_id=event_id,
     )
     answer = await client.temporal.workflow_service.reset_workflow_execution(request)
-    return client.temporal.get_workflow_handle(run.workflow_id, run_id=answer.run_id)
+    return client.temporal.get_workflow_handle(workflow_id, run_id=answer.run_id)
 
 
 async def children_of(handle: WorkflowHandle[Any, Any], count: int) -> list[str]:

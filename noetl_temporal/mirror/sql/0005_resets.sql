@@ -41,13 +41,16 @@ BEGIN
     ), run AS (
         SELECT c.run_id, c.workflow_id || '/' || c.run_id AS stream_id, c.first_run_id, c.base_run_id, c.base_event_id,
                coalesce(c.base_run_id, c.continued_run_id) AS previous_run_id, c.parent_run_id, c.parent_event_id,
-               h.event_time AS start_time
+               h.event_time AS start_time, e.event_time AS report_time
         FROM noetl.cursor c
         JOIN noetl.history h ON (h.namespace, h.workflow_id, h.run_id, h.event_id)
             = (c.namespace, c.workflow_id, c.run_id, coalesce(c.base_event_id, 1))
+        LEFT JOIN noetl.history e ON c.workflow_type = 'noetl.loop' AND e.event_type = 'WORKFLOW_EXECUTION_COMPLETED'
+            AND (e.namespace, e.workflow_id, e.run_id, e.event_id) = (c.namespace, c.workflow_id, c.run_id, c.position)
         WHERE c.execution_id = of_execution
     ), latest AS (
-        SELECT DISTINCT ON (first_run_id) run_id FROM run ORDER BY first_run_id, start_time DESC, run_id DESC
+        -- A chunk that is reset after its end changes nothing: its playbook has the report of the run that completed first.
+        SELECT DISTINCT ON (first_run_id) run_id FROM run ORDER BY first_run_id, report_time, start_time DESC, run_id DESC
     ), lineage (run_id, superseded_from) AS (
         -- The latest run of each workflow, and the runs whose events it has: all events, or those before superseded_from.
         SELECT run_id, NULL::bigint FROM latest
