@@ -7,7 +7,7 @@ import re
 import httpx
 
 from noetl_activities.scrub import MASK
-from noetl_compiler.checks.secret_shapes import is_secret_key
+from noetl_compiler.checks.secret_patterns import is_secret_key
 
 __all__ = ["masked_url"]
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 
 import msgspec
 
-from noetl_compiler.checks.secret_shapes import shapes_in
+from noetl_compiler.checks.secret_patterns import secret_patterns_in
 from noetl_compiler.conditions import strip_braces
 from noetl_compiler.graph import Graph, Json, KeychainEntry, Span, Value
 from noetl_compiler.graph.calls import Task
@@ -215,4 +215,4 @@ def _read_name(text: str, json_pointer: str, auth: Value, defaults: _Defaults) -
 
 def _is_safe_name(text: str) -> bool:
     """Whether a name can be shown: a secret in its place must not be."""
-    return bool(text) and not shapes_in(text)
+    return bool(text) and not secret_patterns_in(text)

@@ -1,7 +1,7 @@
 """Find the names that a template sees where it is used, as far as the playbook determines them.
 
-A bare name is looked up from the inside out: names of the outcome, the input of the task, the names of the iteration,
-the names of the engine, ctx, results by step and task, the workload (semantics.md 13). The names of the engine are
+A bare name is looked up in these scopes, in this order: the outcome, the input of the task, the iteration, the engine,
+``ctx``, the results of steps and tasks, the workload (semantics.md 13). The names of the engine are
 tables in ``language/names.py``.
 """
 
@@ -60,7 +60,7 @@ _NO_NAMES: frozenset[str] = frozenset()
 
 
 class VisibleNames:
-    """The names that the templates of one playbook see."""
+    """Determines the names that the templates of one playbook see."""
 
     def __init__(self, playbook: Playbook) -> None:
         self.dialect: Dialect = playbook.dialect
@@ -70,8 +70,8 @@ class VisibleNames:
         self._author_names_at: dict[tuple[RenderedAt, int, int], frozenset[str] | None] = {}
         self._engine_names_at: dict[tuple[RenderedAt, int], frozenset[str]] = {}
 
-    def knows(self, use: TemplateUse, name: str) -> bool:
-        """Whether a bare name is or may be bound for this use."""
+    def may_be_bound(self, use: TemplateUse, name: str) -> bool:
+        """Whether a bare name is bound for this use, or may be."""
         if use.rendered_at is RenderedAt.WORKLOAD:
             return name in WORKLOAD_DEFAULTS or name in self.workload
         if name in self._global_names or name in self._engine_names(use):
@@ -80,25 +80,25 @@ class VisibleNames:
         return bound_names is None or name in bound_names
 
     def may_shadow_result(self, use: TemplateUse, name: str) -> bool:
-        """Whether something else than a result may be bound under the name of a step for this use."""
+        """Whether the name of a step may be bound to anything but the result of the step for this use."""
         if name in self._global_names_without_results or name in self._engine_names(use):
             return True
         bound_names = self._bound_names(use)
         return bound_names is None or name in bound_names
 
-    def binds(self, use: TemplateUse, name: str) -> bool:
-        """Whether the playbook itself binds a name for this use, overriding those of the engine, or may do so. If a
+    def may_be_bound_by_playbook(self, use: TemplateUse, name: str) -> bool:
+        """Whether the playbook itself binds a name for this use, which hides that of the engine, or may do so. If a
         template decides which names are bound, any name but ``workload`` may be.
         """
         author_names = self._author_names(use)
         return name not in WORKLOAD if author_names is None else name in author_names
 
-    def is_only_task(self, use: TemplateUse, name: str) -> bool:
-        """Whether a name can only refer to a task of the step for this use."""
-        bound_names, own_name = self._bound_names(use), use.step.name.text if use.step is not None else ""
+    def can_only_be_task(self, use: TemplateUse, name: str) -> bool:
+        """Whether a name has no other meaning for this use than that of a task of the step."""
+        bound_names, step_name = self._bound_names(use), use.step.name.text if use.step is not None else ""
         return (
             bound_names is not None
-            and name not in bound_names | self._global_names_without_results | self.results - {own_name}
+            and name not in bound_names | self._global_names_without_results | self.results - {step_name}
         )
 
     def steps_with_task(self, name: str) -> tuple[Step, ...]:
@@ -118,7 +118,7 @@ class VisibleNames:
         return self._global_names if bound_names is None else self._global_names | bound_names | self._engine_names(use)
 
     def names_below(self, use: TemplateUse, name: str) -> frozenset[str] | None:
-        """Return the names known below a name of the engine; None if any may be there."""
+        """Return the names that are defined below a name of the engine; None if that is unknown."""
         match name:
             case "workload" | "work":
                 return self.workload
@@ -155,7 +155,7 @@ class VisibleNames:
 
     @cached_property
     def results(self) -> frozenset[str]:
-        """The names that give results: those of the steps, and in some dialects those of the tasks."""
+        """The names that are bound to results: those of the steps, and in some dialects those of the tasks."""
         steps = self._playbook.steps
         tasks = _tasks_of(steps) if self._profile.task_results else ()
         return frozenset({step.name.text for step in steps} | {task.label.text for task in tasks})
@@ -164,7 +164,7 @@ class VisibleNames:
     def ctx(self) -> frozenset[str]:
         """The names below ``ctx`` that any step, task, rule, arc or VarsCache sets."""
         workbook_assigns = (assign for task in self._playbook.workbook for assign in assigns_of_task(task))
-        assigned_names = _set_under("ctx", (*workbook_assigns, *_set_by(self._playbook.steps)))
+        assigned_names = _names_assigned_below("ctx", (*workbook_assigns, *_assigns_of_steps(self._playbook.steps)))
         return assigned_names.union(*map(_names_in_code, (*self._playbook.workbook, *_tasks_of(self._playbook.steps))))
 
     @cached_property
@@ -239,7 +239,7 @@ class VisibleNames:
         return self._engine_names_at[key]
 
     def _find_engine_names(self, use: TemplateUse) -> frozenset[str]:
-        names = _set_under("iter", _set_by(self._steps_of(use)))
+        names = _names_assigned_below("iter", _assigns_of_steps(self._steps_of(use)))
         if use.rendered_at in (RenderedAt.TASK, RenderedAt.OUTCOME):
             tasks = _tasks_of(self._steps_of(use))
             names |= (
@@ -262,8 +262,8 @@ class VisibleNames:
         return self._profile.outcome == "call" and use.rendered_at in (RenderedAt.OUTCOME, RenderedAt.AFTER)
 
     def _author_names(self, use: TemplateUse) -> frozenset[str] | None:
-        """Return the names that the playbook itself binds, overriding those of the engine: by ``input``, ``args`` and
-        the like, and the element of a loop. None if a template decides which they are.
+        """Return the names that the playbook itself binds, which hide those of the engine: by ``input``, ``args`` and
+        their synonyms, and the element of a loop. None if a template decides which they are.
         """
         key = (use.rendered_at, id(use.step), id(use.task))
         if key not in self._author_names_at:
@@ -276,7 +276,9 @@ class VisibleNames:
         return self._author_names_at[key]
 
     def _bound_names(self, use: TemplateUse) -> frozenset[str] | None:
-        """Return the author's names, and those of the iteration and of pagination; None if a template decides them."""
+        """Return the names that the playbook binds, and those of the iteration and of pagination; None if a template
+        decides them.
+        """
         key = (use.rendered_at, id(use.step), id(use.task))
         if key not in self._bound_names_at:
             author_names = self._author_names(use)
@@ -312,13 +314,14 @@ class VisibleNames:
 
     def _iteration_names(self, use: TemplateUse) -> frozenset[str]:
         """Return the names below ``iter``: those set there, and in a loop the element and the counts."""
-        names = _set_under("iter", _set_by(self._steps_of(use)))
+        names = _names_assigned_below("iter", _assigns_of_steps(self._steps_of(use)))
         for loop in self._loops_of(use):
             names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text}
         return names
 
 
-def _set_under(root: str, assigns: Iterable[Assign]) -> frozenset[str]:
+def _names_assigned_below(root: str, assigns: Iterable[Assign]) -> frozenset[str]:
+    """Return the first names below ``root``, which is ``ctx`` or ``iter``, that the assignments set."""
     targets = (re.split(r"[.\[]", assign.target) for assign in assigns)
     return frozenset(target[1] for target in targets if target[0] == root)
 
@@ -329,7 +332,7 @@ def _names_in_code(task: Task) -> frozenset[str]:
     return frozenset(name for code in texts for name in _QUOTED_NAME.findall(code))
 
 
-def _set_by(steps: tuple[Step, ...]) -> Iterator[Assign]:
+def _assigns_of_steps(steps: tuple[Step, ...]) -> Iterator[Assign]:
     return (assign for step in steps for assign in assigns_of_step(step))
 
 

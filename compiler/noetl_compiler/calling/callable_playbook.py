@@ -112,7 +112,7 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
         for path in () if use.is_predicate else analyse_template(use.template.source).required_paths:
             head, _, remainder = path.partition(".")
             name = remainder.partition(".")[0]
-            if names.binds(use, head):
+            if names.may_be_bound_by_playbook(use, head):
                 continue
             if (
                 head in WORKLOAD
@@ -120,7 +120,7 @@ def _required_names(playbook: Playbook) -> Iterator[str]:
                 and (name in null_defaults or name not in (names.names_below(use, head) or ()))
             ):
                 yield name
-            elif head not in OUTCOME and not names.knows(use, head):
+            elif head not in OUTCOME and not names.may_be_bound(use, head):
                 yield head
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 
-from noetl_compiler.checks.secret_shapes import is_secret_key
+from noetl_compiler.checks.secret_patterns import is_secret_key
 from noetl_compiler.checks.sizes import DATA_KEYS
 from noetl_compiler.codes import Code
 from noetl_compiler.nodes import Node, ScalarNode, SequenceNode

@@ -1,4 +1,4 @@
-"""Credentials that ``auth`` both names and overrides: the worker would refuse the call."""
+"""``auth`` that names a credential and overrides some of its fields: the worker would refuse the call."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from noetl_compiler.language.credentials import KEYS_BESIDE_NAME, NAME_KEYS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 
-__all__ = ["KINDS", "forbid_changed_credentials"]
+__all__ = ["forbid_changed_credentials"]
 
-KINDS = frozenset({"http", "postgres"})
+_CHECKED_KINDS = frozenset({"http", "postgres"})
 """The tools and sinks whose ``auth`` is checked."""
 
 
 def forbid_changed_credentials(playbook: Playbook, report: Report) -> None:
     """Report NT109 for literal names. The worker checks those that templates yield."""
     for span, kind, auth in _auth_fields(playbook):
-        data: Any = auth.data if auth is not None and kind in KINDS else None
+        data: Any = auth.data if auth is not None and kind in _CHECKED_KINDS else None
         if not isinstance(data, dict):
             continue
         fields = cast("dict[str, Any]", data)

@@ -29,27 +29,32 @@ def warn_of_misspelt_decisions(
         return
     for path in analysis.required_paths:
         parts = path.split(".")
-        task, depth = _approval(parts, use, names)
+        task, index = _approval(parts, use, names)
         if task is None:
             continue
         known_names = DECISION.keys()
         form: Json = mapping_of(task.config).get(_FORM)
-        if parts[depth : depth + 1] == [_FORM] and isinstance(form, dict):
-            known_names, depth = cast("dict[str, Json]", form).keys(), depth + 1
-        name = next(iter(parts[depth:]), "")
+        if parts[index : index + 1] == [_FORM] and isinstance(form, dict):
+            known_names, index = cast("dict[str, Json]", form).keys(), index + 1
+        name = next(iter(parts[index:]), "")
         if name and name not in known_names and (hint := template_name_hint(name, known_names)):
-            misspelt_path = ".".join(parts[: depth + 1])
+            misspelt_path = ".".join(parts[: index + 1])
             span = report.locator.path_span(use.template, misspelt_path)
             report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 
 
 def _approval(parts: list[str], use: TemplateUse, names: VisibleNames) -> tuple[Task | None, int]:
-    """Return the approval whose decision the path reads, and the number of names before that of its field."""
+    """Return the approval whose decision the path reads, and the index of the decision's field in the path."""
     head, *tail = parts
-    if head in PREVIOUS_OUTCOME and tail[:1] == ["data"] and use.step is not None and not names.binds(use, head):
+    if (
+        head in PREVIOUS_OUTCOME
+        and tail[:1] == ["data"]
+        and use.step is not None
+        and not names.may_be_bound_by_playbook(use, head)
+    ):
         return names.approvals.get(use.step.name.text), 2
     if head in names.approvals and not names.may_shadow_result(use, head):
         return names.approvals[head], 1
-    if head in ("results", "steps") and tail and not names.binds(use, head):
+    if head in ("results", "steps") and tail and not names.may_be_bound_by_playbook(use, head):
         return names.approvals.get(tail[0]), 2
     return None, 0

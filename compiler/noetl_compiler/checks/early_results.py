@@ -115,8 +115,8 @@ def _reads_own_result(path: str, use: TemplateUse, names: VisibleNames, order: S
     step, label = use.step.name.text, use.task.label.text
     if step in (label, _step_read_by(path, use, names, order)) and order.may_precede(step, step):
         return False
-    is_step = step in order.steps and _step_read_by(path, use, names, order) == step
-    return is_step or (path.partition(".")[0] == label and names.is_only_task(use, label))
+    reads_step = step in order.steps and _step_read_by(path, use, names, order) == step
+    return reads_step or (path.partition(".")[0] == label and names.can_only_be_task(use, label))
 
 
 def _warn_of_own_result(path: str, use: TemplateUse, report: Report) -> None:

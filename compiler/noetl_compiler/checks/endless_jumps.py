@@ -1,4 +1,4 @@
-"""Jumps that repeat tasks endlessly."""
+"""Jumps that repeat tasks without end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of the run, which only the final step gives."""
+"""``status`` on steps other than the final one, whose status is that of the run."""
 
 from __future__ import annotations
 

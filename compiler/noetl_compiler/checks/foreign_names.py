@@ -35,7 +35,7 @@ def warn_of_foreign_names(use: TemplateUse, analysis: TemplateAnalysis, names: V
     """Report NT304, once per name and file. A playbook may read ``vars`` that it sets, and names that it binds."""
     foreign = _FOREIGN[names.dialect]
     for name in foreign.keys() & analysis.root_names:
-        if names.binds(use, name):
+        if names.may_be_bound_by_playbook(use, name):
             continue
         if report.first_time(f"foreign {name}") and not (name == _VARS and _sets_vars(report.root)):
             span = report.locator.path_span(use.template, name)

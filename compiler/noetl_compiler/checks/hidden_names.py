@@ -23,6 +23,10 @@ _CONDITIONS = frozenset({RenderedAt.OUTCOME, RenderedAt.AFTER, RenderedAt.ITEM_A
 
 
 class _HiddenName(NamedTuple):
+    """A name that is hidden where it is read. ``meaning`` describes what it would be otherwise, ``remedy`` how to read
+    that.
+    """
+
     name: Name
     meaning: str
     remedy: str
@@ -56,8 +60,8 @@ class HiddenNames:
         step, reader = self._order.steps.get(head), use.step.name.text
         if step is None:
             return
-        is_own = head == reader and use.rendered_at is not RenderedAt.OUTCOME and head not in CALL_NAMES
-        if is_own or (head != reader and self._order.may_precede(head, reader)):
+        is_own_result = head == reader and use.rendered_at is not RenderedAt.OUTCOME and head not in CALL_NAMES
+        if is_own_result or (head != reader and self._order.may_precede(head, reader)):
             yield _HiddenName(step.name, "the result of this step", f"results.{head}")
 
 

@@ -57,7 +57,7 @@ def _bare_expression(collection: Value, step: Step, loop: Loop, playbook: Playbo
     if not heads or analysis.problems:
         return ""
     names = VisibleNames(playbook)
-    return text if all(names.knows(use, head) for head in heads) else ""
+    return text if all(names.may_be_bound(use, head) for head in heads) else ""
 
 
 def _warn_of_workload_value(collection: Value, playbook: Playbook, report: Report) -> None:

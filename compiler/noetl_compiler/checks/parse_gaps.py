@@ -16,8 +16,8 @@ _ROUTE_KEYS = ("next", "case")
 
 
 def names_in_unparsed_items(playbook: Playbook, report: Report) -> frozenset[str]:
-    """Return all text in items that could not be parsed as steps, any of which may be the name of a step; includes
-    ``""``.
+    """Return the scalars of items that could not be parsed as steps, because any of them may be the name of a step. If
+    there is such an item, ``""`` is included.
     """
     return frozenset(text for item in _unparsed_items(playbook, report) for text in ("", *_scalar_values(item)))
 

@@ -62,7 +62,9 @@ def _secret_roots(use: TemplateUse, names: VisibleNames) -> frozenset[str]:
     roots = analyse_template(use.template.source).root_names
     shadowing = names.results | names.ctx | names.workload | names.region_names
     entry_names = (roots & names.keychain) - shadowing
-    return frozenset(name for name in {*entry_names, *(roots & {_KEYCHAIN})} if not names.binds(use, name))
+    return frozenset(
+        name for name in {*entry_names, *(roots & {_KEYCHAIN})} if not names.may_be_bound_by_playbook(use, name)
+    )
 
 
 def _forbid_secrets_in_code(playbook: Playbook, report: Report) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from noetl_compiler.checks.secret_shapes import (
+from noetl_compiler.checks.secret_patterns import (
     Match,
     assigned_secrets,
     is_placeholder,
@@ -14,7 +14,7 @@ from noetl_compiler.checks.secret_shapes import (
     may_assign,
     may_have_secret_keys,
     secret_defaults,
-    shapes_in,
+    secret_patterns_in,
 )
 from noetl_compiler.codes import Code
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -30,14 +30,14 @@ _CODE = frozenset({"code", "script"})
 
 
 def warn_of_secret_literals(playbook: Playbook, report: Report) -> None:  # noqa: ARG001 - the same for every check
-    """Report NT111. A secret is recognized by its key, by its shape, or by the name that it is assigned to."""
-    shapes, is_assigning = shapes_in(report.source.text), may_assign(report.source.text)
+    """Report NT111. A secret is recognized by its key, by its pattern, or by the name that it is assigned to."""
+    patterns, is_assigning = secret_patterns_in(report.source.text), may_assign(report.source.text)
     suspects: list[tuple[str, ScalarNode]] = []
-    collects_all = bool(shapes) or is_assigning
+    collects_all = bool(patterns) or is_assigning
     if report.root is not None and (collects_all or may_have_secret_keys(report.source.text)):
         _collect_suspects("", report.root, suspects, collects_all=collects_all)
     for key, node in suspects:
-        matches = [*_matches_by_shape(node.text, shapes), *_matches_by_key(key, node)]
+        matches = [*_matches_by_pattern(node.text, patterns), *_matches_by_key(key, node)]
         if is_assigning and may_assign(node.text):
             matches += assigned_secrets(node.text, is_code=key in _CODE)
         for start, end, description in _without_overlaps(matches):
@@ -68,12 +68,12 @@ def _without_overlaps(matches: list[Match]) -> Iterator[Match]:
             position = match[1]
 
 
-def _matches_by_shape(text: str, shapes: Mapping[str, re.Pattern[str]]) -> Iterator[Match]:
-    for description, shape in shapes.items():
-        for match in shape.finditer(text):
-            if "secret" not in shape.groupindex and not is_placeholder(match[0]):
+def _matches_by_pattern(text: str, patterns: Mapping[str, re.Pattern[str]]) -> Iterator[Match]:
+    for description, pattern in patterns.items():
+        for match in pattern.finditer(text):
+            if "secret" not in pattern.groupindex and not is_placeholder(match[0]):
                 yield *match.span(), description
-            elif "secret" in shape.groupindex and is_secret_value("password", match["secret"]):
+            elif "secret" in pattern.groupindex and is_secret_value("password", match["secret"]):
                 yield *match.span("secret"), description
 
 

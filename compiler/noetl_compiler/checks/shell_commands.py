@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from noetl_compiler.checks.safe_templates import GENERATED_ID, NUMERIC_FILTERS, shown_value
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.foreign_code import is_go_template
 from noetl_compiler.graph import Span
@@ -17,13 +18,12 @@ from noetl_compiler.syntax_queries import all_tasks
 __all__ = ["warn_of_templates_in_commands"]
 
 _HARMLESS = re.compile(
-    r"""\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}     # generated, and only digits, letters and -
-      | \|\s*(?:int|float|length|count)\s*-?\}\}        # a number
-      | \{\{-?\s*(?:\d+|"[^"]*"|'[^']*')\s*-?\}\}       # written by the author""",
+    rf"""{GENERATED_ID}
+      | \|\s*(?:{NUMERIC_FILTERS})\s*-?\}}\}}
+      | \{{\{{-?\s*(?:\d+|"[^"]*"|'[^']*')\s*-?\}}\}}       # a literal of the author""",
     re.ASCII | re.VERBOSE,
 )
 _LAST_NAME = re.compile(r"\{\{-?\s*(?:\w+\.)*(\w+)\s*-?\}\}", re.ASCII)
-_MAX_SHOWN_CHARS = 60
 
 
 def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
@@ -62,5 +62,4 @@ def _span(node: ScalarNode, start: int, end: int, report: Report) -> Span:
 def _remedy(template: str) -> str:
     match = _LAST_NAME.fullmatch(template)
     variable = match[1].upper() if match and not match[1][0].isdigit() else "VALUE"
-    value = template.replace('"', "'") if len(template) <= _MAX_SHOWN_CHARS and "\n" not in template else "..."
-    return f'write "${variable}" in the command, and env: {{{variable}: "{value}"}}'
+    return f'write "${variable}" in the command, and env: {{{variable}: "{shown_value(template)}"}}'

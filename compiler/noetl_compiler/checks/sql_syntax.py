@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from noetl_compiler.checks.safe_templates import GENERATED_ID, NUMERIC_FILTERS, shown_value
 from noetl_compiler.codes import Code
 from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import ScalarNode
@@ -15,10 +16,7 @@ from noetl_compiler.syntax_queries import all_tasks
 
 __all__ = ["check_sql", "check_sql_text"]
 
-_MAX_SHOWN_CHARS = 60
-_HARMLESS = re.compile(
-    r"\{\{-?\s*(?:execution_id|job\.\w+)\s*-?\}\}|\|\s*(?:int|float|length|count|replace|tojson)\b", re.ASCII
-)
+_HARMLESS = re.compile(rf"{GENERATED_ID}|\|\s*(?:{NUMERIC_FILTERS}|replace|tojson)\b", re.ASCII)
 """Templates whose values contain no quotes, or that escape them."""
 
 
@@ -55,7 +53,6 @@ def _warn_of_quoted_templates(node: ScalarNode, kind: str, report: Report) -> No
     span = span_in_scalar(report.source, node, first.start, first.end) or node.span
     others = f" ({len(unsafe_templates)} such templates in this text)" if len(unsafe_templates) > 1 else ""
     message = f"the template is inside quotes, so a value that contains a quote changes the statement{others}"
-    value = first.text.replace('"', "'") if len(first.text) <= _MAX_SHOWN_CHARS and "\n" not in first.text else "..."
-    remedy = f'write {SQL_LANGUAGES[kind][1]} without quotes, and params: ["{value}"]'
+    remedy = f'write {SQL_LANGUAGES[kind][1]} without quotes, and params: ["{shown_value(first.text)}"]'
     hint = remedy if first.is_alone else f"{remedy}; params need one statement in the task"
     report.warning(Code.QUOTED_TEMPLATE, span, message, hint)

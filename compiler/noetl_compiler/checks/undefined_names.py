@@ -47,27 +47,25 @@ def warn_of_undefined_names(use: TemplateUse, analysis: TemplateAnalysis, names:
     """Report NT303."""
     for path in analysis.required_paths:
         head, _, tail = path.partition(".")
-        if not names.knows(use, head):
+        if not names.may_be_bound(use, head):
             _report_name(path, use, names, report)
         elif tail and (names_below := names.names_below(use, head)) is not None:
             name = tail.partition(".")[0]
-            if name not in names_below and not names.binds(use, head):
-                _report_below(head, name, use, names_below, names, report)
-        elif tail and head in _OUTCOMES | _ERRORS and not names.binds(use, head):
+            if name not in names_below and not names.may_be_bound_by_playbook(use, head):
+                _report_name_below(head, name, use, names_below, names, report)
+        elif tail and head in _OUTCOMES | _ERRORS and not names.may_be_bound_by_playbook(use, head):
             _report_misspelt_part(path, use, report)
 
 
 def _report_name(path: str, use: TemplateUse, names: VisibleNames, report: Report) -> None:
     name = path.partition(".")[0]
-    in_loop = use.step is None or use.step.loop is not None
-    special_hint = (not in_loop and _LOOP_HINTS.get(name)) or _HINTS.get(name) or (_is_task(name, use) and _TASK_HINT)
-    special_hint = (
-        special_hint
+    has_loop = use.step is None or use.step.loop is not None
+    hint = (
+        (not has_loop and _LOOP_HINTS.get(name))
+        or _HINTS.get(name)
+        or (_is_task(name, use) and _TASK_HINT)
         or _hint_for_task_of_step(path, use, names)
         or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
-    )
-    hint = (
-        special_hint
         or _similar_name(name, names.known_names(use))
         or _hint_for_unnamed_element(name, use)
         or _ROOT_HINTS["workload"]
@@ -84,12 +82,12 @@ def _hint_for_task_of_step(path: str, use: TemplateUse, names: VisibleNames) -> 
     step = next(iter(names.steps_with_task(name)), None)
     if step is None:
         return ""
-    owner = step.name.text
-    expression = f"results.{owner}" if names.may_shadow_result(use, owner) else owner
+    step_name = step.name.text
+    expression = f"results.{step_name}" if names.may_shadow_result(use, step_name) else step_name
     if step.loop is not None:
-        return f'it is a task of the loop "{owner}", whose results are in {expression}'
+        return f'it is a task of the loop "{step_name}", whose results are in {expression}'
     result = expression if len(step.tasks) == 1 else f"{expression}.results.{name}"
-    return f'it is a task of the step "{owner}": write {result}{dot}{tail}'
+    return f'it is a task of the step "{step_name}": write {result}{dot}{tail}'
 
 
 def _hint_for_unnamed_element(name: str, use: TemplateUse) -> str:
@@ -103,7 +101,7 @@ def _is_task(name: str, use: TemplateUse) -> bool:
     return use.step is not None and any(task.label.text == name for task in use.step.tasks)
 
 
-def _report_below(
+def _report_name_below(
     head: str, name: str, use: TemplateUse, names_below: frozenset[str], names: VisibleNames, report: Report
 ) -> None:
     if head in WORKLOAD and not names_below:

@@ -28,12 +28,12 @@ def warn_of_unmatched_errors(playbook: Playbook, report: Report) -> None:
             continue
         if report.has_error_in(policy.span):
             continue
-        if message := _describe_gap(policy, task.label.text):
+        if message := _message_about_unmatched_errors(policy, task.label.text):
             report.warning(Code.ERRORS_UNMATCHED, policy.span, message, _HINT)
 
 
-def _describe_gap(policy: Policy, label: str) -> str:
-    """Return the problem with the rules; "" if they cover every error."""
+def _message_about_unmatched_errors(policy: Policy, label: str) -> str:
+    """Return a message about errors that the rules do not match; "" if they match all."""
     rules = [(rule.body, holds_after(rule.body.when, "error")) for rule in policy.rules if rule.body.on_status != "ok"]
     if any(holds for _, holds in rules):
         return ""

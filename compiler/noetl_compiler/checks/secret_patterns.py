@@ -1,7 +1,7 @@
-"""Recognizes credentials by the prefix of their vendor, the words around them, or their key.
+"""Recognize credentials in text by the prefix of their vendor, the words before them, or their key.
 
 A pattern starts with literal characters, so it is found fast. All quantifiers are bounded, so the search takes linear
-time. What follows a vendor's prefix must be long enough, and the prefix must not be the end of a longer word. Words
+time. The text after a vendor's prefix must be long enough, and the prefix must not be the end of a longer word. Words
 such as ``password=`` are weaker evidence: the text after them is reported only if it is not a template, a placeholder,
 a variable or the name of a credential in a store.
 """
@@ -22,13 +22,13 @@ __all__ = [
     "may_assign",
     "may_have_secret_keys",
     "secret_defaults",
-    "shapes_in",
+    "secret_patterns_in",
 ]
 
 Match = tuple[int, int, str]
-"""Start and end of a credential in a text, and what it is."""
+"""Start and end of a credential in a text, and its description: ``a Slack token``."""
 
-_SHAPES: Mapping[str, re.Pattern[str]] = MappingProxyType(
+_PATTERNS: Mapping[str, re.Pattern[str]] = MappingProxyType(
     {
         "a private key": re.compile(r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----[^-]*"),
         "an AWS access key": re.compile(r"A[KS]IA(?<![A-Za-z0-9]A[KS]IA)[0-9A-Z]{16}\b"),
@@ -73,7 +73,7 @@ _MARKERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "a bearer token": ("earer",),
     }
 )
-"""Text that every match of a shape contains, for those that do not start with literal text. Searching for it first is
+"""Text that every match of a pattern contains, for those that do not start with literal text. Searching for it first is
 ten times as fast.
 """
 
@@ -83,7 +83,7 @@ _KEYS = (
 )
 _SECRET_KEY = re.compile(rf"(?:.*[_-])?(?:{_KEYS})|pgpassword|(?:proxy-)?authorization", re.IGNORECASE)
 _PASSWORD = re.compile(r"(?:password|passwd|pwd|passphrase)$", re.IGNORECASE)
-_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CAMEL_CASE_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _PLACEHOLDER = re.compile(
     r"<.*>|\[.*\]|%.*|:\w+|\$\{?.*\}?|\*+|x+|\.{3}|-|none|null|true|false|(?:user|pass|password|secret|token)"
     r"|.*(?:change[_-]?me|your[_-]|placeholder|dummy|redacted).*|(?:.*[^a-z0-9])?example(?:[^a-z0-9].*)?",
@@ -95,7 +95,7 @@ _UPPER_CASE = re.compile(r"[A-Z][A-Z_]*")
 _NAME = re.compile(r"[a-z]+(?:[-_./:][a-z]+)+|(?:arn|aws|env|file|gcp|kv|op|ref|secret|secrets|projects|vault)[:/+].*")
 """How credentials are named in a store; a secret itself has digits or no such parts."""
 
-_SIGNS_OF_ASSIGNMENT = (
+_WORDS_OF_ASSIGNMENTS = (
     "passw",
     "pwd",
     "secret",
@@ -106,7 +106,7 @@ _SIGNS_OF_ASSIGNMENT = (
     "access_key",
     "identified by",
 )
-_SIGNS_OF_KEYS = ("pass", "pwd", "secret", "token", "bearer", "key", "author", "\\")
+_PARTS_OF_SECRET_KEYS = ("pass", "pwd", "secret", "token", "bearer", "key", "author", "\\")
 _QUOTED = re.compile(
     rf"(?P<key>[\w-]{{0,40}}(?:{_KEYS}))['\"]?\]?\s{{0,9}}(?:=>|:|=)\s{{0,9}}[bru]?(?P<quote>['\"])"
     r"(?P<secret>[^\s'\"{}]{4,200})(?P=quote)",
@@ -120,12 +120,12 @@ _SQL = re.compile(r"\b(?P<key>password|secret|identified\s{1,9}by)\s{1,9}'(?P<se
 _DEFAULT = re.compile(r"(?:\b(?:default|d)\(\s{0,9}|\bor\s{1,9})(['\"])(?P<secret>[^\s'\"]{4,200})\1")
 
 
-def shapes_in(text: str) -> Mapping[str, re.Pattern[str]]:
-    """Return the shapes that occur in a document, usually few."""
+def secret_patterns_in(text: str) -> Mapping[str, re.Pattern[str]]:
+    """Return description -> pattern of the credentials in a document, usually few."""
     return {
-        description: shape
-        for description, shape in _SHAPES.items()
-        if _has_marker(description, text) and shape.search(text)
+        description: pattern
+        for description, pattern in _PATTERNS.items()
+        if _has_marker(description, text) and pattern.search(text)
     }
 
 
@@ -136,7 +136,7 @@ def _has_marker(description: str, text: str) -> bool:
 def may_assign(text: str) -> bool:
     """Whether the text may contain assignments of secrets: a fast check before the exact ones."""
     lower_text = text.lower()
-    return any(word in lower_text for word in _SIGNS_OF_ASSIGNMENT)
+    return any(word in lower_text for word in _WORDS_OF_ASSIGNMENTS)
 
 
 def may_have_secret_keys(text: str) -> bool:
@@ -144,7 +144,7 @@ def may_have_secret_keys(text: str) -> bool:
     counts, because its escape may stand for any letter.
     """
     caseless_text = text.casefold()
-    return any(sign in caseless_text for sign in _SIGNS_OF_KEYS)
+    return any(part in caseless_text for part in _PARTS_OF_SECRET_KEYS)
 
 
 def assigned_secrets(text: str, *, is_code: bool) -> Iterator[Match]:
@@ -163,7 +163,7 @@ def secret_defaults(key: str, text: str) -> Iterator[tuple[int, int]]:
 @lru_cache(maxsize=4096)
 def is_secret_key(key: str) -> bool:
     """Whether the value of a key is secret: ``db_password``, ``clientSecret``, ``X-API-Key``."""
-    return _SECRET_KEY.fullmatch(_HUMP.sub("_", key)) is not None
+    return _SECRET_KEY.fullmatch(_CAMEL_CASE_BOUNDARY.sub("_", key)) is not None
 
 
 def is_secret_value(key: str, value: str) -> bool:
