@@ -20,7 +20,7 @@ from noetl_activities.once import LedgerOutcome
 from noetl_activities.sinks import Entry, Sinks, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
-from noetl_compiler.language.sinks import CALLS
+from noetl_compiler.language.sinks import TOOL_KINDS
 from noetl_compiler.templates import TemplateFailure
 from noetl_compiler.value_merge import select_names
 from noetl_temporal.call_log import CallLog
@@ -168,7 +168,7 @@ def _location_keys(sink: SinkCall) -> tuple[str, ...]:
 
 def _sink_slot(kind: str) -> AbstractAsyncContextManager[object]:
     """Return a slot of the tool that the sink calls. The call of the sink has released its own slot."""
-    if kind not in CALLS:
+    if kind not in TOOL_KINDS:
         return nullcontext()
     from noetl_activities.sinks.tool_call import TOOLS
 

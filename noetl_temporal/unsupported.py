@@ -16,8 +16,8 @@ from noetl_compiler.language.scripts import code_in
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from noetl_compiler.language.unsupported import (
     RESULT_REFERENCE,
-    cursor_over,
     fetches_result,
+    unsupported_cursor,
 )
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.loops.frames import NO_STORE
@@ -108,7 +108,7 @@ def _step_problems(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span,
 def _loop_problems(step: Step) -> Iterator[tuple[Span, str]]:
     if step.loop is None or step.loop.cursor is None:
         return
-    part = cursor_over(step.loop.cursor.kind)
+    part = unsupported_cursor(step.loop.cursor.kind)
     if part is not None:
         yield step.loop.span, str(part)
 

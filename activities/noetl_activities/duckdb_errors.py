@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from noetl_compiler.language.error_kinds import SQL
+from noetl_compiler.language.error_kinds import SQL_PREFIX
 
 __all__ = ["PROCESS_ENDED", "duckdb_error_kind"]
 
@@ -42,4 +42,4 @@ def duckdb_error_kind(code: str) -> str:
     """Return the error kind for a class of DuckDB exceptions."""
     if code == PROCESS_ENDED:
         return "connection"
-    return SQL + _CLASS_OF.get(code, _INTERNAL)
+    return SQL_PREFIX + _CLASS_OF.get(code, _INTERNAL)

@@ -15,7 +15,7 @@ from noetl_activities.http_request import credential_headers
 from noetl_activities.object_store import StoredObject, error_code, object_request
 from noetl_activities.tool import Credential
 from noetl_activities.variables import HTTP_ALLOW_VARIABLE
-from noetl_compiler.language.scripts import STORES
+from noetl_compiler.language.scripts import OBJECT_STORES
 from noetl_compiler.script_files import ScriptError
 from noetl_compiler.script_requests import Download, redacted_address
 
@@ -41,7 +41,7 @@ def fetch_script(download: Download, source: CredentialSource) -> bytes:
 def _build_request(download: Download, source: CredentialSource) -> tuple[str, Mapping[str, str]]:
     """Return the URL and the headers of the request. Raises ToolError."""
     credential: Credential = source.find(download.auth) if download.auth else {}
-    if download.url.partition("://")[0] not in STORES.values():
+    if download.url.partition("://")[0] not in OBJECT_STORES.values():
         return download.url, {**dict(download.headers), **credential_headers(credential)}
     return object_request("GET", StoredObject.parse(download.url), credential, download.region, download.endpoint)
 

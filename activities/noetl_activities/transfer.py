@@ -16,7 +16,7 @@ from noetl_activities.tool_spec import built_in
 from noetl_activities.transfer_call import transfer_call
 from noetl_activities.transfer_source import read_batches
 from noetl_activities.transfer_target import store_batches
-from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.sinks import TRANSACTIONAL_KINDS
 from noetl_compiler.language.transfers import SNOWFLAKE_TRANSFER, TRANSFER
 
 __all__ = ["SNOWFLAKE_TOOL", "TOOL", "TransferTool"]
@@ -48,7 +48,7 @@ class TransferTool:
     async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
         """See noetl_activities.once.OnceTool."""
         target = transfer_call(request.config, request.auth).target
-        if target.kind not in STORES:
+        if target.kind not in TRANSACTIONAL_KINDS:
             return None
         try:
             text = await find_outcome(target.kind, target.config, target.auth, slot.key, slot.repetition, context)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from noetl_compiler.item_routes import steps_on_item_routes
-from noetl_compiler.language.tools import PLAYBOOK, WAITS
+from noetl_compiler.language.tools import PLAYBOOK, WAIT_KINDS
 from noetl_compiler.regions import regions_of
 from noetl_compiler.syntax import Playbook, Step, Task
 from noetl_compiler.syntax_queries import calls_of, entry_name_of, final_name_of, workbook_of
@@ -49,7 +49,7 @@ def _reason_of_calls(calls: tuple[Task, ...]) -> str | None:
     rules = [rule.body for task in calls for rule in (task.policy.rules if task.policy else ())]
     if PLAYBOOK in kinds:
         return "its items call playbooks"
-    if kinds & WAITS or any(rule.wait_for is not None for rule in rules):
+    if kinds & WAIT_KINDS or any(rule.wait_for is not None for rule in rules):
         return "its items may wait"
     declarations = (task.idempotent for task in calls if task.idempotent is not None)
     return "it has a call that must not be repeated (idempotent: false)" if next(declarations, True) is False else None

@@ -14,7 +14,7 @@ from typing import cast
 from noetl_compiler.conditions import read_condition, strip_braces
 from noetl_compiler.graph import Graph, Json, Sink, Step, Task
 from noetl_compiler.language.scripts import code_in
-from noetl_compiler.language.sinks import CALLS, KEY_HEADER, STORES
+from noetl_compiler.language.sinks import IDEMPOTENCY_HEADER, TOOL_KINDS, TRANSACTIONAL_KINDS
 from noetl_compiler.language.tool_description import Guarantee, ToolDescription, Tools
 from noetl_compiler.language.tools import IDEMPOTENT_METHODS, KINDS, SAFE_METHODS, SQL_COMMANDS, sends_headers
 from noetl_compiler.language.transfers import target_of
@@ -24,7 +24,7 @@ __all__ = ["call_guarantee", "guarantees_json", "rows_guarantee", "steps_with_ta
 
 _NOT_REPEATED = "not repeated when a worker is lost: it fails with kind unknown_outcome"
 _NO_LEDGER = "at least once for a role that may not use the ledger"
-_SAME_KEY = {"http": f", with the same {KEY_HEADER}", "python": ", with the same idempotency_key"}
+_SAME_KEY = {"http": f", with the same {IDEMPOTENCY_HEADER}", "python": ", with the same idempotency_key"}
 
 
 def call_guarantee(task: Task, tools: Tools = KINDS) -> Guarantee | None:
@@ -80,7 +80,7 @@ def _run_guarantee(task: Task) -> Guarantee:
 
 def _transfer_guarantee(task: Task) -> Guarantee:
     kind = target_of(_config_of(task))
-    if kind in STORES:
+    if kind in TRANSACTIONAL_KINDS:
         caveat = f"; {_NO_LEDGER}" if kind == "postgres" else ""
         return Guarantee("exactly once", f"the rows and the outcome of the call are committed together{caveat}")
     return _non_idempotent_guarantee(task) or Guarantee(
@@ -154,7 +154,7 @@ def _sql_of(task: Task) -> Iterator[str]:
 
 def rows_guarantee(sink: Sink) -> Guarantee | None:
     """Return how often the rows of an outcome are stored; None for kinds without an executor."""
-    if sink.kind in CALLS:
+    if sink.kind in TOOL_KINDS:
         return Guarantee("at least once", f"called again when its call is repeated{_SAME_KEY[sink.kind]}")
     if not _has_ledger(sink):
         return None

@@ -14,8 +14,8 @@ from typing import NamedTuple, cast
 from noetl_compiler.graph import Json
 from noetl_compiler.language import keys
 from noetl_compiler.language.credentials import AUTH_AND_ENDPOINT
-from noetl_compiler.language.quantities import duration
-from noetl_compiler.language.scripts import STORES
+from noetl_compiler.language.quantities import parse_duration
+from noetl_compiler.language.scripts import OBJECT_STORES
 from noetl_compiler.script_files import ScriptError
 
 __all__ = ["Download", "read_download", "redacted_address"]
@@ -47,19 +47,23 @@ def read_download(script: Mapping[str, Json], kind: str, address: str) -> Downlo
     source_field: Json = script.get("source")
     source = cast("dict[str, Json]", source_field) if isinstance(source_field, dict) else {}
     seconds, auth = _timeout_of(source.get("timeout")), _credential_of(source)
-    if kind not in STORES:
+    if kind not in OBJECT_STORES:
         return Download(_http_address(source, address), _headers_of(source), seconds, auth)
     region, endpoint = (str(source.get(name) or "") for name in ("region", "endpoint"))
     if auth and endpoint:
         reason, hint = AUTH_AND_ENDPOINT
         raise ScriptError(f"the source of the script {reason}", hint)
-    url = _store_address(STORES[kind], source, address)
+    url = _store_address(OBJECT_STORES[kind], source, address)
     return Download(url, (), seconds, auth, region, endpoint)
 
 
 def redacted_address(url: str) -> str:
     """Return the address without parts that may be secret. Addresses in object stores are returned whole."""
-    return url if url.startswith(tuple(f"{scheme}://" for scheme in STORES.values())) else _SECRET_PARTS.sub("", url)
+    return (
+        url
+        if url.startswith(tuple(f"{scheme}://" for scheme in OBJECT_STORES.values()))
+        else _SECRET_PARTS.sub("", url)
+    )
 
 
 def _credential_of(source: Mapping[str, Json]) -> str:
@@ -101,7 +105,7 @@ def _store_address(scheme: str, source: Mapping[str, Json], address: str) -> str
 def _timeout_of(timeout: Json) -> float:
     if timeout in (None, ""):
         return DEFAULT_SECONDS
-    seconds = duration(str(timeout))
+    seconds = parse_duration(str(timeout))
     if seconds is None or not 0 < seconds <= MAX_SECONDS:
         raise ScriptError(
             f"the timeout of a script's source is {timeout!r:.40}", f"write seconds, at most {MAX_SECONDS}"

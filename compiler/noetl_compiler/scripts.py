@@ -27,7 +27,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, sort_and_dedupe
 from noetl_compiler.forecasting.static_scope import known_names
 from noetl_compiler.graph import Json, Span, Value
-from noetl_compiler.language.scripts import SOURCES, URIS, source_of
+from noetl_compiler.language.scripts import SOURCES, URI_KEYS, source_of
 from noetl_compiler.language.tools import SQL_LANGUAGES
 from noetl_compiler.nodes import string_node
 from noetl_compiler.phases import ParsedPlaybook
@@ -147,7 +147,7 @@ class _ScriptPinner:
         kind = source_of(script)
         if kind not in SOURCES:
             raise ScriptError(f'"{kind:.40}" is not a source of scripts', f"the sources are {', '.join(SOURCES)}")
-        address = str(next((script[name] for name in URIS if script.get(name)), ""))
+        address = str(next((script[name] for name in URI_KEYS if script.get(name)), ""))
         return self._read_file(address) if kind == "file" else self._fetch_download(script, kind, address)
 
     def _read_file(self, address: str) -> _Script:

@@ -15,9 +15,9 @@ from noetl_compiler.graph import Assign, Value
 from noetl_compiler.language.names import (
     ALL_RESULTS,
     BELOW_EVENT,
+    BELOW_ITER,
     BELOW_JOB,
-    CLAIM,
-    COUNTS,
+    CURSOR_STATEMENT,
     EVENT,
     FINAL_STEP_NAMES,
     ITERATION,
@@ -135,7 +135,7 @@ class VisibleNames:
             case "iter":
                 return None if self.region_names else self._iteration_names(use)
             case "loop" | "_loop":
-                result_names = COUNTS | self.results if self._profile.task_results else COUNTS
+                result_names = BELOW_ITER | self.results if self._profile.task_results else BELOW_ITER
                 return None if self.region_names or name in self._playbook_names else result_names
             case "event":
                 return BELOW_EVENT if self._has_event(use) and name not in self._playbook_names else None
@@ -292,7 +292,7 @@ class VisibleNames:
         if loops:
             names |= ITERATION
         if use.rendered_at is RenderedAt.CURSOR:
-            names |= CLAIM
+            names |= CURSOR_STATEMENT
         elif any(loop.body.cursor is not None for loop in loops):
             names.add(LEASE)
         return frozenset(names | _pagination_names(use.task) if use.rendered_at is RenderedAt.OUTCOME else names)
@@ -316,7 +316,7 @@ class VisibleNames:
         """Return the names below ``iter``: those set there, and in a loop the element and the counts."""
         names = _names_assigned_below("iter", _assigns_of_steps(self._steps_of(use)))
         for loop in self._loops_of(use):
-            names |= COUNTS | {f"_{name}" for name in COUNTS} | {loop.element.text}
+            names |= BELOW_ITER | {f"_{name}" for name in BELOW_ITER} | {loop.element.text}
         return names
 
 

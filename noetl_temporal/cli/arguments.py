@@ -101,9 +101,9 @@ LONGEST_DURATION = timedelta(days=3650)
 
 def parse_duration(text: str) -> float | None:
     """Return the seconds of a duration such as ``15m``; None for others, also for a number without a unit."""
-    from noetl_compiler.language.quantities import duration, numeral
+    from noetl_compiler.language.quantities import parse_duration, parse_number
 
-    return None if numeral(text) is not None else duration(text)
+    return None if parse_number(text) is not None else parse_duration(text)
 
 
 class _Duration(click.ParamType[Any]):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl_compiler.language.moments import iso
+from noetl_compiler.language.timestamps import format_timestamp
 from noetl_compiler.language.payload_schema import form_schema, payload_template
 from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
 from noetl_temporal.utc_time import utc_text
@@ -43,7 +43,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
     """Convert a wait that the run reports."""
-    due = iso(wait.due) if wait.due else ""
+    due = format_timestamp(wait.due) if wait.due else ""
     answer = (
         _approve_command(execution_id, wait.name, wait.form, wait.approvers)
         if wait.kind == "approval"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from noetl_compiler.language.moments import iso
+from noetl_compiler.language.timestamps import format_timestamp
 from noetl_temporal.cli.open_waits import shell_word
 from noetl_temporal.cli.progress import Row
 from noetl_temporal.machine.held_steps import HeldStep, unique_names
@@ -106,5 +106,5 @@ def _hold_suspensions(execution_id: int, held: Sequence[HeldStep]) -> Iterator[S
     for step, name in zip(held, unique_names(held), strict=True):
         word = shell_word(name)
         answer = f"noetl retry {execution_id} --step {word}, or noetl skip {execution_id} {word} --data JSON"
-        due = iso(step.due)
+        due = format_timestamp(step.due)
         yield Suspension(step.run, name, reason=step.message, due=due, answer=answer, answer_all=answer_all)

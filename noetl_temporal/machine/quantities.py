@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar, cast
 
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, numeral
+from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, parse_duration, parse_number
 from noetl_compiler.templates import TemplateFailure
 
 __all__ = ["MAX_COUNT", "MAX_SECONDS", "count", "flag", "seconds", "word"]
@@ -34,7 +34,7 @@ def seconds(value: Json, field: str, span: Span | None) -> float:
 
     ``field`` names the field in the failure: ``delay``. Raises TemplateFailure for anything else.
     """
-    number = _number(value, duration)
+    number = _number(value, parse_duration)
     if number is None or math.isnan(number):
         raise _failure(field, value, "seconds or a duration like 30s", span)
     if number < 0:
@@ -48,7 +48,7 @@ def count(value: Json, field: str, span: Span | None, minimum: int = 0) -> int:
     """Return a whole number from ``minimum`` to ``MAX_COUNT``: 3, 3.0 or ``"3"``. Raises TemplateFailure for
     anything else.
     """
-    number = _number(value, numeral)
+    number = _number(value, parse_number)
     if number is None or math.isnan(number):
         raise _failure(field, value, "a whole number", span)
     if number < minimum:
@@ -68,9 +68,9 @@ def flag(value: Json, field: str, span: Span | None) -> bool:
     word = value.strip().lower() if isinstance(value, str) else None
     if value is True or value is False:
         return value
-    if word in TRUE_WORDS or (word is None and _number(value, numeral) == 1):
+    if word in TRUE_WORDS or (word is None and _number(value, parse_number) == 1):
         return True
-    if word in FALSE_WORDS or (word is None and _number(value, numeral) == 0):
+    if word in FALSE_WORDS or (word is None and _number(value, parse_number) == 0):
         return False
     raise _failure(field, value, "true or false", span)
 

@@ -10,7 +10,7 @@ from noetl_compiler import Result, compile_file
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic, Severity, did_you_mean_or_list, sort_and_dedupe
 from noetl_compiler.graph import Graph, Span
-from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.sinks import TRANSACTIONAL_KINDS
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.playbook_tests import CallSelector, PlaybookTest, Request, Stub, Suite, read_tests
@@ -112,7 +112,7 @@ def _unknown_call(suite: Suite, graph: Graph, calls: CallSelector) -> Iterator[D
 
 def _inapplicable_responses(suite: Suite, graph: Graph, stub: Stub) -> Iterator[Diagnostic]:
     """Yield an error for a response that none of the tasks can receive."""
-    key, kinds = ("http", ("http",)) if stub.http else ("rows", tuple(sorted(STORES)))
+    key, kinds = ("http", ("http",)) if stub.http else ("rows", tuple(sorted(TRANSACTIONAL_KINDS)))
     step = graph.steps.get(stub.calls.step.text)
     if step is None or not (stub.http or stub.rows is not None):
         return

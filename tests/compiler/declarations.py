@@ -50,7 +50,7 @@ def tables() -> tuple[Table, ...]:
         **{f"events.names_of({name})": facts for name, facts in boundaries.items()},
         "events.CASE_EVENTS": frozenset(events.CASE_EVENTS),
         **{f"names.{name}": facts for name, facts in engine.items()},
-        "sinks.STORES": sinks.STORES,
+        "sinks.TRANSACTIONAL_KINDS": sinks.TRANSACTIONAL_KINDS,
         "sinks.KINDS": sinks.KINDS,
         "sinks.EVENT_KINDS": sinks.EVENT_KINDS,
         "sinks.KIND_KEYS": frozenset(sinks.KIND_KEYS),

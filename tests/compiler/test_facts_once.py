@@ -14,7 +14,7 @@ import noetl_temporal
 from noetl_activities.sinks import DATABASE_FIELDS
 from noetl_activities.tool import BUILT_IN
 from noetl_compiler.language.constructs import CONSTRUCTS
-from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.sinks import TRANSACTIONAL_KINDS
 from noetl_compiler.language.tools import IN_WORKFLOW, KINDS
 from tests.compiler.declarations import declared_again
 
@@ -58,9 +58,9 @@ def test_all_modules_are_looked_at() -> None:
 @pytest.mark.parametrize(
     ("source", "table"),
     [
-        ('STORES = frozenset({"postgres", "duckdb"})', "sinks.STORES"),
+        ('STORES = frozenset({"postgres", "duckdb"})', "sinks.TRANSACTIONAL_KINDS"),
         ('SINKS = ["http", "python", "postgres", "duckdb", "gcs"]', "sinks.KINDS"),
-        ('if kind in ("postgres", "duckdb"): pass', "sinks.STORES"),
+        ('if kind in ("postgres", "duckdb"): pass', "sinks.TRANSACTIONAL_KINDS"),
         ('STORE_KEYS = ("tool", "type", "kind", "storage", "backend")', "sinks.KIND_KEYS"),
         ('CONFIG = {"key": ("key", "keys", "key_columns")}', "sinks.VALUE_KEYS[key]"),
         ('MODES = {"insert": "insert", "append": "append", "upsert": "upsert", "merge": "merge"}', "words.SINK_MODES"),
@@ -109,7 +109,7 @@ def test_other_literals_are_no_declarations(source: str) -> None:
 
 def test_workers_have_the_stores_and_tools_that_the_language_declares_runnable() -> None:
     """The registry of tools is imported by each of their processes, so it has a list of its own."""
-    assert DATABASE_FIELDS.keys() == STORES
+    assert DATABASE_FIELDS.keys() == TRANSACTIONAL_KINDS
     assert {name for name, kind in KINDS.items() if kind.has_executor} == BUILT_IN | IN_WORKFLOW
 
 

@@ -13,7 +13,7 @@ from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise, preview
 from noetl_compiler.graph import Graph
 from noetl_compiler.guarantees import call_guarantee, guarantees_json, rows_guarantee
-from noetl_compiler.language.tools import IN_WORKFLOW, KINDS, WAITS
+from noetl_compiler.language.tools import IN_WORKFLOW, KINDS, WAIT_KINDS
 from noetl_compiler.sql_effects import sql_effect, statements
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: guarantee_table}\nworkflow:\n"
@@ -221,7 +221,7 @@ def test_the_tables_agree_with_the_tools() -> None:
     keeping = of(effects, "transaction") | of(effects, "rows")
     assert {kind for kind, tool in tools.items() if isinstance(tool, OnceTool)} == keeping
     assert {kind for kind, tool in tools.items() if stores_outcomes(tool)} == keeping
-    assert {kind for kind, tool in tools.items() if not tool.spec.effects} == of(effects, "none") - WAITS
+    assert {kind for kind, tool in tools.items() if not tool.spec.effects} == of(effects, "none") - WAIT_KINDS
     assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")
 
 

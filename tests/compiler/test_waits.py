@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_file, compile_text, preview
-from noetl_compiler.language.moments import iso, milliseconds
+from noetl_compiler.language.timestamps import format_timestamp, parse_timestamp
 from noetl_compiler.language.payload_schema import (
     form_error,
     form_schema,
@@ -124,9 +124,9 @@ def test_forms_of_waits(form: Any, is_one: bool) -> None:
     ],
 )
 def test_forms_of_times(value: object, expected: int | None) -> None:
-    assert milliseconds(value) == expected
+    assert parse_timestamp(value) == expected
     if expected is not None:
-        assert milliseconds(iso(expected)) == expected
+        assert parse_timestamp(format_timestamp(expected)) == expected
 
 
 @pytest.mark.parametrize(

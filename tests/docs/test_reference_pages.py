@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dev.reference_tables import with_tables
 from noetl_activities.tool import tool_kinds
 from noetl_compiler.language import names as tables
-from noetl_compiler.language.error_kinds import ERROR_KINDS, SQL, http_kind
+from noetl_compiler.language.error_kinds import ERROR_KINDS, SQL_PREFIX, http_kind
 from noetl_compiler.language.tools import KINDS
 from noetl_temporal.cli.migrate import migrate_command
 
@@ -108,7 +108,7 @@ def test_the_names_visible_after_a_call_are_documented() -> None:
 
 
 def test_counts_of_an_iteration() -> None:
-    assert set(re.findall(r"`iter\.(\w+)`", section(page("loops"), "One after the other"))) == tables.COUNTS
+    assert set(re.findall(r"`iter\.(\w+)`", section(page("loops"), "One after the other"))) == tables.BELOW_ITER
 
 
 # ---- tools and errors ------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def test_every_kind_of_error_is_reported() -> None:
     sources = [file for root in ("noetl_temporal", "activities") for file in (ROOT / root).rglob("*.py")]
     kinds = {kind for file in sources for match in _KINDS.findall(file.read_text("utf-8")) for kind in match if kind}
     internal = {"unrecorded"}  # the record of an attempt, not the error of a call
-    error_kinds = {kind for kind in ERROR_KINDS if not kind.startswith(SQL)}
+    error_kinds = {kind for kind in ERROR_KINDS if not kind.startswith(SQL_PREFIX)}
     assert error_kinds == (kinds | _BY_WHAT_A_SERVER_SAID) - internal
 
 

@@ -92,7 +92,7 @@ def test_the_workload_sees_what_the_table_says() -> None:
 
 
 def test_an_iteration_has_its_counts() -> None:
-    counts = [f"iter.{mark}{name}" for name in tables.COUNTS for mark in ("", "_")]
+    counts = [f"iter.{mark}{name}" for name in tables.BELOW_ITER for mark in ("", "_")]
     text = playbook(
         f"  - step: start\n    loop: {{in: [1], iterator: one}}\n    tool: {{kind: noop, message: {ask(counts)}}}\n"
     )

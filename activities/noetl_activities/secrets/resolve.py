@@ -93,7 +93,7 @@ class _Replacement:
     def replace_in_config(self, config: Mapping[str, Any], kind: str) -> dict[str, Any]:
         """Return the config with the references in its fields replaced, except in code."""
         sql = _SQL_FIELDS if kind in SQL_KINDS else frozenset[str]()
-        code = KINDS[kind].code if kind in KINDS else frozenset[str]()
+        code = KINDS[kind].code_fields if kind in KINDS else frozenset[str]()
         return {
             name: value if name in code else self.replace(value, is_sql=name in sql) for name, value in config.items()
         }

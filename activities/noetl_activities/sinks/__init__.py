@@ -12,11 +12,11 @@ from typing import Protocol
 from noetl_activities.errors import ConfigError
 from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, ToolContext
-from noetl_compiler.language.sinks import CALLS, STORES
+from noetl_compiler.language.sinks import TOOL_KINDS, TRANSACTIONAL_KINDS
 
 __all__ = ["DATABASE_FIELDS", "KINDS", "Entry", "SinkKind", "Sinks", "StoreResult", "find_outcome", "store"]
 
-KINDS = tuple(sorted(STORES))
+KINDS = tuple(sorted(TRANSACTIONAL_KINDS))
 
 DATABASE_FIELDS = {"duckdb": ("database",), "postgres": ()}
 """The fields that determine the database of a sink, together with ``auth``."""
@@ -60,13 +60,13 @@ async def store(
     from noetl_activities.sinks.duckdb import store_duckdb
     from noetl_activities.sinks.postgres import store_postgres
 
-    if kind in CALLS:
+    if kind in TOOL_KINDS:
         from noetl_activities.sinks.tool_call import call_tool
 
         return await call_tool(kind, config, entry, result, auth, context)
     kinds: dict[str, SinkKind] = {"postgres": store_postgres, "duckdb": store_duckdb}
     if kind not in kinds:
-        raise ConfigError(f"unknown sink {kind!r}: there are {', '.join(sorted({*kinds, *CALLS}))}")
+        raise ConfigError(f"unknown sink {kind!r}: there are {', '.join(sorted({*kinds, *TOOL_KINDS}))}")
     return await kinds[kind](config, mode, entry, result, auth, context)
 
 

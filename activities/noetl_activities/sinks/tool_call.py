@@ -17,7 +17,7 @@ from noetl_activities.python import TOOL as PYTHON
 from noetl_activities.sinks.data import sink_content, sink_rows
 from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, Request, Tool, ToolContext
-from noetl_compiler.language.sinks import KEY_HEADER, METHOD
+from noetl_compiler.language.sinks import DEFAULT_METHOD, IDEMPOTENCY_HEADER
 
 __all__ = ["TOOLS", "call_tool"]
 
@@ -44,8 +44,10 @@ async def call_tool(
 
 
 def _http_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:
-    fields = {"method": METHOD, **config, "json": content}
-    return Request("http", fields, auth=auth, key=entry.key, repetition=entry.repetition, idempotency_header=KEY_HEADER)
+    fields = {"method": DEFAULT_METHOD, **config, "json": content}
+    return Request(
+        "http", fields, auth=auth, key=entry.key, repetition=entry.repetition, idempotency_header=IDEMPOTENCY_HEADER
+    )
 
 
 def _python_request(config: dict[str, Json], content: Json, entry: Entry, auth: Json) -> Request:

@@ -29,7 +29,7 @@ _LAST_NAME = re.compile(r"\{\{-?\s*(?:\w+\.)*(\w+)\s*-?\}\}", re.ASCII)
 def warn_of_templates_in_commands(playbook: Playbook, report: Report) -> None:
     """Report NT515, once per task."""
     for task in all_tasks(playbook):
-        if task.kind.text in report.tools and report.tools[task.kind.text].commands:
+        if task.kind.text in report.tools and report.tools[task.kind.text].command_fields:
             _check_task(task, report)
 
 

@@ -9,7 +9,7 @@ from typing import cast
 from noetl_compiler.codes import Code
 from noetl_compiler.graph import Json, Sink
 from noetl_compiler.graph.contents import pointer
-from noetl_compiler.language.sinks import NEEDS, STORES
+from noetl_compiler.language.sinks import REQUIRED_FIELDS, TRANSACTIONAL_KINDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook
 from noetl_compiler.syntax_queries import all_tasks
@@ -24,7 +24,7 @@ def check_sinks(playbook: Playbook, report: Report) -> None:
     """
     for sink in _all_sinks(playbook):
         _warn_of_scalar_data(sink, report)
-        config, alternatives = mapping_of(sink.config).keys(), NEEDS.get(sink.kind, ())
+        config, alternatives = mapping_of(sink.config).keys(), REQUIRED_FIELDS.get(sink.kind, ())
         if alternatives and config.isdisjoint(alternatives):
             fields = " or ".join(f'"{name}"' for name in alternatives)
             message = f'a sink of kind "{sink.kind}" fails without {fields}'
@@ -37,7 +37,7 @@ def check_sinks(playbook: Playbook, report: Report) -> None:
 def _warn_of_scalar_data(sink: Sink, report: Report) -> None:
     """Warn of literal data that a table stores in a column named "value", because it names no columns."""
     config = mapping_of(sink.config)
-    if sink.kind not in STORES or "table" not in config or "mapping" in config:
+    if sink.kind not in TRANSACTIONAL_KINDS or "table" not in config or "mapping" in config:
         return
     data: Json = config.get("data")
     items = list(enumerate(cast("list[Json]", data))) if isinstance(data, list) else [(None, data)]

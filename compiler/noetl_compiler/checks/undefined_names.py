@@ -10,7 +10,7 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import template_name_hint
 from noetl_compiler.language.defaults import ENTRY_STEP
-from noetl_compiler.language.names import BELOW_OUTCOME, COUNTS, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
+from noetl_compiler.language.names import BELOW_ITER, BELOW_OUTCOME, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
 from noetl_compiler.report import Report
 from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.template_uses import TemplateUse
@@ -39,7 +39,7 @@ _ROOT_HINTS = {
     "workload": "if the request provides it, declare it under workload",
     "ctx": "set it before it is read",
     "event": "an event has name, type, step and payload",
-    **dict.fromkeys(("loop", "_loop"), f"a loop has {', '.join(sorted(COUNTS))}"),
+    **dict.fromkeys(("loop", "_loop"), f"a loop has {', '.join(sorted(BELOW_ITER))}"),
 }
 
 

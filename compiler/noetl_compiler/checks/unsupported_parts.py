@@ -10,8 +10,8 @@ from noetl_compiler.graph import Span
 from noetl_compiler.language.unsupported import (
     RESULT_REFERENCE,
     Unsupported,
-    cursor_over,
     fetches_result,
+    unsupported_cursor,
 )
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Playbook, Step
@@ -50,6 +50,6 @@ def _unsupported_parts(playbook: Playbook, report: Report) -> Iterator[tuple[Spa
 
 def _parts_of_loop(step: Step) -> Iterator[tuple[Span, Unsupported]]:
     cursor = step.loop.body.cursor if step.loop is not None else None
-    part = None if cursor is None else cursor_over(cursor.kind)
+    part = None if cursor is None else unsupported_cursor(cursor.kind)
     if cursor is not None and part is not None:
         yield cursor.span, part

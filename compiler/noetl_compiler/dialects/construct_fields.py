@@ -78,8 +78,8 @@ class ConstructFields(Fields):
         if node is None:
             return None
         number = node.value
-        if isinstance(number, int if expected.whole else int | float) and not isinstance(number, bool):
-            if expected.least <= number <= expected.most:
+        if isinstance(number, int if expected.is_integer else int | float) and not isinstance(number, bool):
+            if expected.minimum <= number <= expected.maximum:
                 return number
             self.report.error(Code.WRONG_VALUE, node.span, f'"{key}" must be {expected.description}')
             return None

@@ -27,7 +27,7 @@ _FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
         "python": frozenset({"code", "script"}),
         **dict.fromkeys(SQL_LANGUAGES, _SQL),
-        **{kind: tool.commands for kind, tool in KINDS.items() if tool.commands},
+        **{kind: tool.command_fields for kind, tool in KINDS.items() if tool.command_fields},
     }
 )
 """Tool kind -> the fields that hold code, SQL or commands."""

@@ -10,7 +10,7 @@ from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import did_you_mean
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.language import keys
-from noetl_compiler.language.scripts import ANY_FIELD, SOURCES, URIS
+from noetl_compiler.language.scripts import ALL_SOURCE_FIELDS, SOURCES, URI_KEYS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode
 from noetl_compiler.report import Report
 
@@ -22,7 +22,7 @@ def check_script(node: Node, report: Report) -> None:
     if not isinstance(node, MappingNode):
         return
     fields = Fields(node, report, "a script")
-    if fields.scalar(*URIS) is None:
+    if fields.scalar(*URI_KEYS) is None:
         fields.report_missing("uri")
     source = fields.fields("source", "the source of a script")
     fields.check_keys()
@@ -37,7 +37,9 @@ def _check_source(source: Fields) -> None:
     elif kind.template_span is None and kind.text not in SOURCES:
         _report_unknown_kind(kind, source.report)
         return
-    known_fields = ANY_FIELD if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
+    known_fields = (
+        ALL_SOURCE_FIELDS if kind is None or kind.template_span else SOURCES[kind.text] | frozenset(keys.AUTH)
+    )
     source.take_remaining(known_fields)
     source.check_keys(known_fields)
 

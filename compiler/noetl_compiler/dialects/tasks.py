@@ -33,7 +33,7 @@ from noetl_compiler.graph import Output, Sink, Timeout, Value
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.calls import ASSERT, CALL, TASK_SPEC
 from noetl_compiler.language.tool_description import ToolDescription, Tools
-from noetl_compiler.language.tools import PSEUDO_KINDS, SQL_KINDS, WAITS, WORKBOOK_CALL
+from noetl_compiler.language.tools import PSEUDO_KINDS, SQL_KINDS, WAIT_KINDS, WORKBOOK_CALL
 from noetl_compiler.language.words import Dialect
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, value_of
 from noetl_compiler.report import Report
@@ -275,12 +275,12 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     allowed_keys = None if tool.fields is None else tool.accepted_fields
     canonical_entries = tuple((_canonical_key(key, tool), node) for key, node in fields.take_remaining(allowed_keys))
     entries = tuple(
-        (key, quote_go_templates(node) if key.text in tool.commands else node) for key, node in canonical_entries
+        (key, quote_go_templates(node) if key.text in tool.command_fields else node) for key, node in canonical_entries
     )
     check_types(entries, tool, fields.report)
     forbid_two_statements(entries, tool, fields.report)
     check_commands(entries, tool, fields.report)
-    if task.kind.text in WAITS:
+    if task.kind.text in WAIT_KINDS:
         check_wait(entries, fields)
     for key, node in entries:
         if key.text == "script":
@@ -289,7 +289,9 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.report_missing(*group)
-    code = {f"/{key.text}" for key, node in entries if key.text in tool.code and not _is_rendered_code(node, context)}
+    code = {
+        f"/{key.text}" for key, node in entries if key.text in tool.code_fields and not _is_rendered_code(node, context)
+    }
     config = value_of(MappingNode(entries, fields.span), literal=code)
     texts = foreign_texts(task.kind.text, canonical_entries)
     task = replace(task, input=arguments, config=config, texts=texts)

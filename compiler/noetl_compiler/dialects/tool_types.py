@@ -49,7 +49,7 @@ def forbid_two_statements(entries: Iterable[tuple[ScalarNode, Node]], tool: Tool
 
 def check_commands(entries: Iterable[tuple[ScalarNode, Node]], tool: ToolDescription, report: Report) -> None:
     """Report NT109 for commands in more than one field, NT103 for a command in a list that is not a string."""
-    commands = [(key, node) for key, node in entries if key.text in tool.commands]
+    commands = [(key, node) for key, node in entries if key.text in tool.command_fields]
     _forbid_two([key for key, _ in commands], "commands", "run one of them alone", report)
     for _, node in commands:
         for item in node.items if isinstance(node, SequenceNode) else ():

@@ -11,7 +11,7 @@ from noetl_compiler.dialects.text_conditions import as_single_template, compares
 from noetl_compiler.graph import Assign, Json, Span, Template, Timeout, Value
 from noetl_compiler.language.constructs.calls import TIMEOUTS
 from noetl_compiler.language.names import RUN
-from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, duration, list_units, numeral
+from noetl_compiler.language.quantities import FALSE_WORDS, TRUE_WORDS, list_units, parse_duration, parse_number
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.source import lone_expression
@@ -123,7 +123,7 @@ def amount(node: Node | None, report: Report, minimum: int = 0) -> Value | None:
     """Read a number of at least ``minimum``, or a template that renders to one."""
     if node is None:
         return None
-    value = _number(node, report, numeral, minimum)
+    value = _number(node, report, parse_number, minimum)
     if value is None:
         report.error(Code.WRONG_TYPE, node.span, f"expected a number or a template, not {kind_of(node)}")
     return value
@@ -138,7 +138,7 @@ def seconds(node: Node | None, report: Report) -> Value | None:
     """Read a duration as seconds: ``30``, ``"30s"``, ``"500ms"``, ``"5m"``, or a template that renders to one."""
     if node is None:
         return None
-    value = _number(node, report, duration)
+    value = _number(node, report, parse_duration)
     if value is None:
         message = 'expected a duration such as 30 or "30s"'
         report.error(Code.WRONG_VALUE, node.span, message, "units are " + list_units('"'))

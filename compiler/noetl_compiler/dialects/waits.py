@@ -17,7 +17,7 @@ from noetl_compiler.dialects.construct_fields import ConstructFields
 from noetl_compiler.dialects.fields import Fields
 from noetl_compiler.graph import Template, Value
 from noetl_compiler.language.payload_schema import form_error, schema_error
-from noetl_compiler.language.tools import WAITS
+from noetl_compiler.language.tools import WAIT_KINDS
 from noetl_compiler.nodes import Node, ScalarNode, to_json
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Arc, Name, Next, Playbook, Step, Task
@@ -43,7 +43,7 @@ def read_wait_for(fields: ConstructFields, *, is_retry: bool) -> tuple[str | Non
 
 def read_on_timeout(fields: Fields, kind: Name) -> Name | None:
     """Read the step that follows a wait that timed out."""
-    return fields.name("on_timeout") if kind.text in WAITS else None
+    return fields.name("on_timeout") if kind.text in WAIT_KINDS else None
 
 
 def check_wait(entries: tuple[tuple[ScalarNode, Node], ...], fields: Fields) -> None:

@@ -28,15 +28,15 @@ class Extension(NamedTuple):
 
 
 class Key(msgspec.Struct, frozen=True):
-    """One key. ``about`` describes it for people, ``older`` are its older names.
+    """One key of a construct. ``about`` describes it for people, ``older`` are its older names.
 
     A key that is not ``required`` may be null, which means that it is absent. Editors do not propose ``deprecated``
     keys; ``successor`` is what a warning advises to write instead. ``no_effect`` is the reason why the key is ignored.
     ``snippet`` is what an editor inserts as the value, with ``$1`` at the cursor.
 
-    The other fields are for ``migrate``. It does not add a value that is the ``default``, nor an ``inert`` key, whose
-    values have no effect, but keeps them where a v10 playbook has them. It copies a ``verbatim`` key, because the
-    syntax tree does not contain it, and notes each use of an ``extension``.
+    The other fields are for ``migrate``. It omits a value that is the ``default``. In a playbook of v10 it restores a
+    default that is written, and every value of a ``restored`` key, which it omits if it has no effect. It copies a
+    ``verbatim`` key, because the syntax tree does not contain it, and notes each use of an ``extension``.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Key(msgspec.Struct, frozen=True):
     no_effect: str = ""
     snippet: object = None
     default: object = None
-    inert: bool = False
+    restored: bool = False
     verbatim: bool = False
     extension: Extension | None = None
 
@@ -68,9 +68,9 @@ def without_effect(name: str, reason: str, value: ValueType = Plain.ANYTHING) ->
 class Construct:
     """A mapping of a playbook. ``keys`` are in the order in which ``migrate`` writes them.
 
-    ``name`` is its name in the JSON Schema and for ``noetl explain``, ``description`` that in messages. ``needs`` are
-    groups of keys of which one is required, in the mapping itself or in the mapping of one of the keys ``needs_below``.
-    Unknown keys are errors unless the construct is ``open``.
+    ``name`` is its name in the JSON Schema and for ``noetl explain``, ``description`` its name in messages. ``needs``
+    are groups of keys of which one is required, in the mapping itself or in the mapping of one of the keys
+    ``needs_below``. Unknown keys are errors unless the construct is ``open``.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The kinds of errors: what ``error.kind`` may be, and after which of them the same call may succeed (semantics.md 19).
 
-A kind says what happened, not which tool it happened to. Tools, activities and the machine ask this table whether an
+A kind names the error, whatever the tool. Tools, activities and the machine ask this table whether an
 error is retryable, and the reference prints it.
 """
 
@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["ERROR_KINDS", "SQL", "ErrorKind", "http_kind", "is_retryable", "sql_kind"]
+__all__ = ["ERROR_KINDS", "SQL_PREFIX", "ErrorKind", "http_kind", "is_retryable", "sql_kind"]
 
-SQL = "sql_"
+SQL_PREFIX = "sql_"
 """The prefix of the kinds that are named after the class of an SQLSTATE, its first two characters."""
 
 
@@ -52,7 +52,7 @@ ERROR_KINDS: Mapping[str, ErrorKind] = MappingProxyType(
         "sql_53": ErrorKind("the database lacks resources: connections, memory, disk", True),
         "sql_55": ErrorKind("the object is not in the state that the statement requires", codes=frozenset({"55P03"})),
         "sql_58": ErrorKind("the database cannot read or write a file", codes=frozenset({"IOException"})),
-        f"{SQL}<class>": ErrorKind(
+        f"{SQL_PREFIX}<class>": ErrorKind(
             "the database refused the statement; the class is that of its SQLSTATE: `sql_22` a value that does not "
             "fit, `sql_23` a constraint, `sql_42` a syntax error, an unknown name or a missing privilege"
         ),
@@ -110,4 +110,4 @@ def sql_kind(state: str, message: str = "") -> str:
         return "auth"
     if state == "57014" and "timeout" in message:
         return "timeout"
-    return SQL + (state[:2] if _STATE.fullmatch(state) else _INTERNAL_CLASS)
+    return SQL_PREFIX + (state[:2] if _STATE.fullmatch(state) else _INTERNAL_CLASS)

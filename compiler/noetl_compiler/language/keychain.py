@@ -34,7 +34,7 @@ _KINDS: Mapping[str, Origin] = {
     "static": "playbook",
 }
 _TOKENS = frozenset({"oauth2", "bearer", "http"})
-"""Kinds that fetch a token if they name an endpoint. Otherwise they name a credential, or contain the value."""
+"""Kinds that fetch a token if they name an endpoint. Otherwise they name a credential, or contain the secret."""
 
 
 def origin_of(kind: str, config: Mapping[str, Any]) -> Origin:

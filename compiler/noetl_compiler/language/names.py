@@ -13,12 +13,12 @@ from types import MappingProxyType
 __all__ = [
     "ALL_RESULTS",
     "BELOW_EVENT",
+    "BELOW_ITER",
     "BELOW_JOB",
     "BELOW_OUTCOME",
     "CALL_NAMES",
-    "CLAIM",
-    "COUNTS",
     "CREDENTIALS_MODULE",
+    "CURSOR_STATEMENT",
     "ENVIRONMENT",
     "EVENT",
     "FINAL_STEP_NAMES",
@@ -59,11 +59,11 @@ RUN = WORKLOAD_DEFAULTS | WORKLOAD | {"ctx", "vars", "iter", "results"}
 ITERATION = frozenset({"loop", "_loop", "_index", "loop_index"})
 """Visible in the body of a loop, in addition to the element's own name."""
 
-COUNTS = frozenset({"index", "index0", "count", "size", "length", "first", "last"})
-"""Below ``iter`` in the body of a loop; each also with a leading underscore."""
+BELOW_ITER = frozenset({"index", "index0", "count", "size", "length", "first", "last"})
+"""Below ``iter`` in the body of a loop: the position of the item. Each also has a name with a leading underscore."""
 
 PIPELINE = frozenset({"_task", "_prev"})
-"""Visible in a task of a step, in addition to the labels of the tasks before it."""
+"""Visible in a task of a step, in addition to the labels of earlier tasks."""
 
 PREVIOUS_OUTCOME = frozenset({"output", "outcome"})
 """Visible in every task but the first of a step: the outcome of the previous task."""
@@ -111,7 +111,7 @@ LEASE = "lease"
 ROW = "row"
 """In the statements of a cursor, the claimed row; in the ``mapping`` of a sink, the row of the data."""
 
-CLAIM = frozenset({FRAME_MAX_ROWS, LEASE, ROW, "output"})
+CURSOR_STATEMENT = frozenset({FRAME_MAX_ROWS, LEASE, ROW, "output"})
 """Visible in the statements of a cursor."""
 
 BELOW_EVENT = frozenset({"name", "type", "step", "payload"})
@@ -144,10 +144,14 @@ ALL_RESULTS = "loop_results"
 """The results of the iterations of a loop over steps, visible in the step that ends it, whatever the loop is called."""
 
 
-VARS_CACHE, VARS_MODULE, VARS_FIELD = "_vars", "vars_cache", "vars"
-"""The values that a run has set in ctx and vars; the module of older NoETL that reads them; the config field in which
-a python task that imports the module receives them.
-"""
+VARS_CACHE = "_vars"
+"""The values that a run has set in ctx and vars."""
+
+VARS_MODULE = "vars_cache"
+"""The module by which Python code reads these values in older NoETL."""
+
+VARS_FIELD = "vars"
+"""The field of its config in which a python task that imports the module receives them."""
 
 CREDENTIALS_MODULE = "fetch_credential"
 """The module by which Python code reads a credential in older NoETL."""

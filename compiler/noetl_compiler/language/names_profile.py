@@ -26,11 +26,11 @@ the step has another result, and ``result`` and ``response`` are the whole resul
 class NamesProfile(msgspec.Struct, frozen=True, omit_defaults=True):
     """What templates see in one dialect; the defaults are those of v10.
 
-    ``task_results``: a result is also known by its task's name, and all results also as ``steps`` and below ``loop``.
-    ``listed_results``: the result of a loop is the list of its results, without their counts. ``result_index``: in the
-    body of a loop the step's own name has the item's index. ``args_over_input``: the args of a step override the input
-    of its tasks. ``tolerates_undefined``: an undefined name in a condition is not reported if another condition of the
-    same route or rules matched.
+    ``task_results``: a result is also bound to the name of its task, and all results are also in ``steps`` and
+    ``loop``. ``listed_results``: the result of a loop is the list of its results, without their counts.
+    ``result_index``: in the body of a loop the step's own name has the item's index. ``args_over_input``: the args of a
+    step override the input of its tasks. ``tolerates_undefined``: an undefined name in a condition is not reported if
+    another condition of the same route or rules matched.
     """
 
     outcome: OutcomeNames = "usual"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from noetl_compiler.language import keys
 
-__all__ = ["ANY_FIELD", "MAX_BYTES", "SOURCES", "STORES", "URIS", "code_in", "source_of"]
+__all__ = ["ALL_SOURCE_FIELDS", "MAX_BYTES", "OBJECT_STORES", "SOURCES", "URI_KEYS", "code_in", "source_of"]
 
 _STORE_FIELDS = frozenset({"bucket", "endpoint", "timeout"})
 
@@ -25,12 +25,12 @@ SOURCES: Mapping[str, frozenset[str]] = MappingProxyType(
 )
 """Kind of source -> its fields, in addition to the credential."""
 
-STORES: Mapping[str, str] = MappingProxyType({"gcs": "gs", "s3": "s3"})
+OBJECT_STORES: Mapping[str, str] = MappingProxyType({"gcs": "gs", "s3": "s3"})
 """Sources that are object stores -> the scheme of their addresses."""
 
-ANY_FIELD = frozenset(keys.AUTH).union(*SOURCES.values())
+ALL_SOURCE_FIELDS = frozenset(keys.AUTH).union(*SOURCES.values())
 
-URIS = ("uri", "path")
+URI_KEYS = ("uri", "path")
 """Keys that hold the address of a script."""
 
 MAX_BYTES = 1_000_000
@@ -45,7 +45,7 @@ def source_of(script: Mapping[str, Any]) -> str:
     declared_type = cast("Mapping[str, Any]", source).get("type") if isinstance(source, Mapping) else None
     if declared_type is not None:
         return str(declared_type)
-    address = next((str(script[name]) for name in URIS if script.get(name)), "")
+    address = next((str(script[name]) for name in URI_KEYS if script.get(name)), "")
     return _SCHEMES.get(address.partition("://")[0].lower(), "file") if "://" in address else "file"
 
 

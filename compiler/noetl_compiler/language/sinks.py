@@ -10,28 +10,28 @@ from types import MappingProxyType
 
 __all__ = [
     "AUTH_KEYS",
-    "CALLS",
+    "DEFAULT_METHOD",
     "EVENT_KINDS",
     "FLAT_KEYS",
-    "KEY_HEADER",
+    "IDEMPOTENCY_HEADER",
     "KINDS",
     "KIND_KEYS",
-    "METHOD",
-    "NEEDS",
-    "STORES",
+    "REQUIRED_FIELDS",
+    "TOOL_KINDS",
+    "TRANSACTIONAL_KINDS",
     "VALUE_KEYS",
 ]
 
-STORES = frozenset({"postgres", "duckdb"})
+TRANSACTIONAL_KINDS = frozenset({"postgres", "duckdb"})
 """Kinds that store rows and the outcome of the call in one transaction."""
 
-CALLS = frozenset({"http", "python"})
+TOOL_KINDS = frozenset({"http", "python"})
 """Kinds that call the tool of that name with the data to store. It may be called more than once for one outcome."""
 
-KINDS = STORES | CALLS
+KINDS = TRANSACTIONAL_KINDS | TOOL_KINDS
 """Kinds that can run; others compile with a warning."""
 
-NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+REQUIRED_FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "postgres": ("table", "statement"),
         "duckdb": ("table", "statement"),
@@ -42,11 +42,11 @@ NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """Kind -> the fields of which one is required."""
 
-METHOD = "POST"
-"""The method of a sink that sends its data, unless it names one."""
+DEFAULT_METHOD = "POST"
+"""The method of an http sink that names none."""
 
-KEY_HEADER = "Idempotency-Key"
-"""The header by which a server recognises repeated data of a sink."""
+IDEMPOTENCY_HEADER = "Idempotency-Key"
+"""The header by which the server of an http sink recognizes data that is sent again."""
 
 EVENT_KINDS = frozenset({"", "event", "event_log"})
 """Kinds that mean the event log; a v1 ``save`` without a kind means it too."""

@@ -76,22 +76,22 @@ class ToolDescription(msgspec.Struct, frozen=True, dict=True):
 
     ``fields`` is None if any field is accepted. ``needs`` has groups of fields of which one is required,
     ``renamed_fields`` older names of fields, ``ignored_fields`` those that playbooks have but no engine ever read, and
-    ``bound_fields`` those that v1 playbooks may write among the arguments. A field in ``code`` is never a template; one
-    in ``commands`` may also contain Go templates.
+    ``bound_fields`` those that v1 playbooks may write among the arguments. A field in ``code_fields`` is never a
+    template; one in ``command_fields`` may also contain Go templates.
 
     ``result`` has the keys of a result that is a mapping; ``yields`` describes any other result. ``effect`` is None if
     it is unknown. A ``guarantee`` overrides that of the effect. ``timeout`` is the default, in seconds. ``access`` says
     what a worker lets a call use, and how to allow more.
 
-    A kind without an executor compiles with a warning; ``unsupported`` says why it has none and what to use instead.
-    ``problem`` says why an installed tool cannot be used.
+    A kind without an executor compiles with a warning; ``unsupported`` is the reason and what to use instead.
+    ``problem`` is the reason why an installed tool cannot be used.
     """
 
     summary: str = ""
     fields: Mapping[str, ToolField] | None = None
     needs: tuple[tuple[str, ...], ...] = ()
-    code: frozenset[str] = frozenset()
-    commands: frozenset[str] = frozenset()
+    code_fields: frozenset[str] = frozenset()
+    command_fields: frozenset[str] = frozenset()
     renamed_fields: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
     ignored_fields: frozenset[str] = frozenset()
     bound_fields: frozenset[str] = frozenset()

@@ -49,15 +49,15 @@ __all__ = [
     "SQL_LANGUAGES",
     "V1_KINDS",
     "V1_KIND_KEYS",
-    "V1_MARKS",
-    "V1_SAVES",
-    "WAITS",
+    "V1_MARKER_KINDS",
+    "V1_SAVE_KINDS",
+    "WAIT_KINDS",
     "WORKBOOK_CALL",
     "sends_headers",
 ]
 
 PLAYBOOK = "playbook"
-"""The kind that runs another playbook. The workflow starts that run itself; workers have no tool for it."""
+"""The kind that runs another playbook. The workflow starts the run; workers have no tool for it."""
 
 APPROVAL = "approval"
 """The kind that waits for the decision of a person."""
@@ -98,8 +98,8 @@ def _kind(
     summary: str,
     fields: str,
     *needs: str,
-    code: str = "",
-    commands: str = "",
+    code_fields: str = "",
+    command_fields: str = "",
     renamed_fields: str = "",
     ignored_fields: str = "",
     bound_fields: str = "",
@@ -122,8 +122,8 @@ def _kind(
             kind, fields, {name: cast("tuple[FieldType, ...]", tuple(names.split("|"))) for name, _, names in pairs}
         ),
         tuple(tuple(group.split("|")) for group in needs),
-        frozenset(code.split()),
-        frozenset(commands.split()),
+        frozenset(code_fields.split()),
+        frozenset(command_fields.split()),
         {old: new for old, _, new in (pair.partition("=") for pair in renamed_fields.split())},
         frozenset(ignored_fields.split()),
         frozenset(bound_fields.split()),
@@ -183,7 +183,7 @@ _TABLE = (
         'Runs Python code and yields its variable "result", or what its function "main" returns.',
         "code code_b64 script libs deps env cwd",
         "code|code_b64|script",
-        code="code",
+        code_fields="code",
         ignored_fields="iterator",
         types="code=text code_b64=text libs=mapping|list deps=list env=mapping cwd=text",
         yields=PYTHON_VALUE,
@@ -195,7 +195,7 @@ _TABLE = (
         "Runs commands in a shell, and yields what they print and their exit status.",
         "cmds command env cwd shell",
         "cmds|command",
-        commands="cmds command",
+        command_fields="cmds command",
         renamed_fields="commands=cmds cmd=command script=command",
         ignored_fields="capture",
         types="cmds=text|list command=text|list env=mapping cwd=text shell=text",
@@ -252,7 +252,7 @@ _TABLE = (
         "Runs a script in the Rhai language.",
         "code",
         "code",
-        code="code",
+        code_fields="code",
         unsupported="there is no maintained interpreter of Rhai for Python; write the script in python",
     ),
     _kind(
@@ -390,10 +390,11 @@ _TABLE = (
 KINDS: Tools = MappingProxyType(dict(_TABLE))
 """Kind -> its description. Fields of every call (auth, input, timeout ...) are in language/constructs/calls.py."""
 
-WAITS = frozenset({"wait", APPROVAL})
+WAIT_KINDS = frozenset({"wait", APPROVAL})
+"""Kinds that wait for a time, a signal or a person."""
 
-IN_WORKFLOW = WAITS | {PLAYBOOK}
-"""Kinds that the run itself performs: no worker is called."""
+IN_WORKFLOW = WAIT_KINDS | {PLAYBOOK}
+"""Kinds that the workflow performs itself: no tool is called."""
 
 PSEUDO_KINDS = frozenset({"start", "end", "router", "route"})
 """Kinds that only mark a step; they call nothing."""
@@ -435,10 +436,10 @@ V1_KINDS: Mapping[str, str] = MappingProxyType({"playbooks": "playbook", "secret
 V1_KIND_KEYS = ("type", "kind", "tool")
 """Keys that name the kind of a call in the v1 dialect."""
 
-V1_MARKS = ("start", "end", "router")
+V1_MARKER_KINDS = ("start", "end", "router")
 """Kinds of the v1 dialect that only mark a step and may still store something."""
 
-V1_SAVES = frozenset({"save", "sink"})
+V1_SAVE_KINDS = frozenset({"save", "sink"})
 """Kinds of the v1 dialect, and keys of its steps, that only store something."""
 
 SQL_KINDS = frozenset(name for name, kind in KINDS.items() if kind.field_names >= SQL_FIELDS)

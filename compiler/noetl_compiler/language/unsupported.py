@@ -12,8 +12,8 @@ from typing import NamedTuple
 __all__ = [
     "RESULT_REFERENCE",
     "Unsupported",
-    "cursor_over",
     "fetches_result",
+    "unsupported_cursor",
 ]
 
 
@@ -27,7 +27,7 @@ class Unsupported(NamedTuple):
         return f"{self.problem}: {self.remedy}"
 
 
-def cursor_over(database: str) -> Unsupported | None:
+def unsupported_cursor(database: str) -> Unsupported | None:
     """Return why rows of this kind of database cannot be claimed; None if they can (dev/decisions/0083)."""
     if database == "postgres":
         return None
@@ -48,6 +48,6 @@ RESULT_REFERENCE = Unsupported(
 )
 
 
-def fetches_result(kind: str, *names: Mapping[str, object]) -> bool:
-    """Whether a task fetches a result by its reference; ``names`` are its fields and its input."""
-    return kind == "artifact" and any("result_ref" in fields for fields in names)
+def fetches_result(kind: str, *mappings: Mapping[str, object]) -> bool:
+    """Whether a task fetches a result by its reference; ``mappings`` are its config and its input."""
+    return kind == "artifact" and any("result_ref" in mapping for mapping in mappings)

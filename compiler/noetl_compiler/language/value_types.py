@@ -50,19 +50,19 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Nested(msgspec.Struct, frozen=True):
-    """A nested construct, or a shape with several forms (schema/shapes.py). With ``marks``, only a mapping with one of
-    these keys is such a construct; anything else has no effect.
+    """A nested construct, or a shape with several forms (schema/shapes.py). With ``marker_keys``, only a mapping with
+    one of these keys is such a construct; anything else has no effect.
     """
 
     construct: str
-    marks: frozenset[str] = frozenset()
+    marker_keys: frozenset[str] = frozenset()
 
 
 class ListOf(msgspec.Struct, frozen=True):
-    """A list of ``least`` items or more."""
+    """A list of at least ``min_length`` items."""
 
     item: ValueType
-    least: int = 0
+    min_length: int = 0
 
 
 class Either(msgspec.Struct, frozen=True):
@@ -72,16 +72,16 @@ class Either(msgspec.Struct, frozen=True):
 
 
 class Range(msgspec.Struct, frozen=True):
-    """A number from ``least`` to ``most``; an integer if ``whole``."""
+    """A number from ``minimum`` to ``maximum``; an integer if ``is_integer``."""
 
-    least: float
-    most: float
-    whole: bool = False
+    minimum: float
+    maximum: float
+    is_integer: bool = False
 
     @property
     def description(self) -> str:
         """The range, as messages describe it."""
-        return f"{'an integer' if self.whole else 'a number'} from {self.least:g} to {self.most:g}"
+        return f"{'an integer' if self.is_integer else 'a number'} from {self.minimum:g} to {self.maximum:g}"
 
 
 class Suggested(msgspec.Struct, frozen=True):

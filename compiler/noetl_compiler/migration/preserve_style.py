@@ -107,7 +107,7 @@ def _below(construct: Construct | None, name: str) -> Construct | None:
 
 def _is_kept(key: Key, name: str, item: Node) -> bool:
     """Whether a value that the emitted document lacks is kept: it has no effect, or is not part of the syntax tree."""
-    if key.verbatim or key.inert:
+    if key.verbatim or key.restored:
         return True
     return key.default is not None and name == key.name and repr(to_json(item)) == repr(key.default)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.dialects.auth import has_alias
 from noetl_compiler.graph import Assign, Template, Timeout, Value
 from noetl_compiler.language import keys
-from noetl_compiler.language.quantities import duration
+from noetl_compiler.language.quantities import parse_duration
 from noetl_compiler.migration.context import MigrationContext, mapping
 from noetl_compiler.migration.extensions import SET_ADD, SET_LIST
 from noetl_compiler.migration.source_lookup import NO_SPAN, SourceMapping, scalar
@@ -42,12 +42,12 @@ def emit_duration(origin: SourceMapping, value: Value | None, name: str, *older:
     if value is None or not isinstance(value.data, float) or origin.original_node(value.data, name, *older):
         return emit_value(origin, value, name, *older)
     original = origin.text(name, *older)
-    return origin.scalar(original if duration(original) == value.data else _with_unit(value.data), name, *older)
+    return origin.scalar(original if parse_duration(original) == value.data else _with_unit(value.data), name, *older)
 
 
 def _with_unit(seconds: float) -> str | float:
     text = repr(int(seconds) if seconds.is_integer() else seconds)
-    return f"{text}s" if duration(text) == seconds else seconds
+    return f"{text}s" if parse_duration(text) == seconds else seconds
 
 
 def emit_timeout(origin: SourceMapping, limit: Timeout | None) -> Node | None:

@@ -12,7 +12,7 @@ from typing import cast
 
 from noetl_compiler.conditions import strip_braces
 from noetl_compiler.graph import Json, Task
-from noetl_compiler.language.scripts import URIS
+from noetl_compiler.language.scripts import URI_KEYS
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 
 __all__ = ["summarise_call"]
@@ -40,7 +40,7 @@ def _script_source(script: Mapping[str, Json]) -> str:
     source: Json = script.get("source")
     endpoint = cast("dict[str, Json]", source).get("endpoint") if isinstance(source, dict) else None
     address = _QUERY.sub(
-        "", _USER.sub("//", strip_braces(str(endpoint or next((script[key] for key in URIS if key in script), ""))))
+        "", _USER.sub("//", strip_braces(str(endpoint or next((script[key] for key in URI_KEYS if key in script), ""))))
     )
     digest = script.get("sha256")
     state = f"sha256 {str(digest)[:12]}" if digest else "not fetched yet"

@@ -9,7 +9,7 @@ from noetl_compiler.credential_names import credential_names
 from noetl_compiler.graph import Arc, Assign, EnterRule, Graph, KeychainEntry, Loop, Policy, Sink, Step, Task
 from noetl_compiler.guarantees import call_guarantee, rows_guarantee
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.language.tools import KINDS, WAITS
+from noetl_compiler.language.tools import KINDS, WAIT_KINDS
 from noetl_compiler.preview.calls import summarise_call
 from noetl_compiler.preview.order import can_fall_to_final
 from noetl_compiler.preview.phrases import (
@@ -47,7 +47,9 @@ class Line(msgspec.Struct):
 def heading(graph: Graph) -> list[str]:
     """Return the name, the entry and final step, and the task queues, credentials and keychain entries of a graph."""
     source = graph.source
-    queues = sorted({task.queue for step in graph.steps.values() for task in step.all_tasks if task.kind not in WAITS})
+    queues = sorted(
+        {task.queue for step in graph.steps.values() for task in step.all_tasks if task.kind not in WAIT_KINDS}
+    )
     count = f"{len(graph.steps)} step{'s' * (len(graph.steps) != 1)}"
     name = source.name if source.path in ("", source.name) else f"{source.name} ({source.path})"
     stops = "; the first failure stops the other branches" if graph.branch_failure == "fail_fast" else ""

@@ -22,7 +22,7 @@ from noetl_compiler.graph import (
 )
 from noetl_compiler.language import defaults
 from noetl_compiler.language.names import PASSED_ROOT
-from noetl_compiler.language.sinks import CALLS
+from noetl_compiler.language.sinks import TOOL_KINDS
 from noetl_compiler.language.words import OnStatus
 from noetl_compiler.value_merge import mapping_of
 
@@ -244,7 +244,7 @@ def sink_in_words(sink: Sink) -> str:
 
 def _destination(sink: Sink) -> str:
     config = mapping_of(sink.config)
-    if sink.kind in CALLS:
+    if sink.kind in TOOL_KINDS:
         return f"send to {value_text(config['url'])}" if "url" in config else f"give to {sink.kind} code"
     table = config.get("table")
     return f"{sink.mode} into {sink.kind}{f' table {value_text(table)}' if table else ''}"

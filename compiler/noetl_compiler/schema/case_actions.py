@@ -6,7 +6,7 @@ from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.policies import ACTION, COLLECT, RULE
 from noetl_compiler.language.constructs.routes import TARGET
 from noetl_compiler.language.constructs.steps import STEP_SPEC
-from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.sinks import EVENT_KINDS, TRANSACTIONAL_KINDS
 from noetl_compiler.language.words import BACKOFFS, COLLECT_MODES
 from noetl_compiler.schema.calls import DESC, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
@@ -165,7 +165,7 @@ _ACTIONS_OF_RULES: Models = (
 
 def case_actions(calls: Calls) -> Models:
     """Return the models of rules and their actions. A sink whose kind is not a store only runs a tool."""
-    run_kinds = sorted(frozenset(calls.kinds.tools) - STORES - EVENT_KINDS)
+    run_kinds = sorted(frozenset(calls.kinds.tools) - TRANSACTIONAL_KINDS - EVENT_KINDS)
     sinks = tuple(_run_sink(kind, calls) for kind in run_kinds)
     kind: Schema = {"enum": list(run_kinds)}
     is_run: Schema = {"required": ["tool"], "properties": {"tool": kind}}

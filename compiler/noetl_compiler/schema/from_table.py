@@ -72,15 +72,15 @@ def value_of_type(value: ValueType) -> Schema:
             return _PLAIN[value]
         case Choice(known):
             return values.described_words(known.about) if isinstance(known, Words) else values.words(*known)
-        case Nested(name, marks):
-            return _ref_if_has(name, marks) if marks else values.ref(name)
-        case ListOf(item, least):
+        case Nested(name, marker_keys):
+            return _ref_if_has(name, marker_keys) if marker_keys else values.ref(name)
+        case ListOf(item, min_length):
             list_schema = values.list_of(value_of_type(item))
-            return {**list_schema, "minItems": least} if least else list_schema
+            return {**list_schema, "minItems": min_length} if min_length else list_schema
         case Either(types):
             return values.any_of(*map(value_of_type, types))
-        case Range(least, most, whole):
-            return {"type": "integer" if whole else "number", "minimum": least, "maximum": most}
+        case Range(minimum, maximum, is_integer):
+            return {"type": "integer" if is_integer else "number", "minimum": minimum, "maximum": maximum}
         case Suggested(kind, known):
             return {**_PLAIN[kind], "examples": list(known)}
 

@@ -13,7 +13,7 @@ import msgspec
 
 from noetl_compiler.language.constructs.sinks import SINK_KEYS
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
-from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
+from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKER_KINDS, V1_SAVE_KINDS
 from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
@@ -24,7 +24,7 @@ __all__ = ["Form", "nested_calls"]
 _OLDER_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {kind: tuple(word for word, called_kind in V1_KINDS.items() if called_kind == kind) for kind in V1_KINDS.values()}
 )
-_SAVES = tuple(sorted(V1_SAVES))
+_SAVES = tuple(sorted(V1_SAVE_KINDS))
 _NAME = Property("name", "A second name for the result, in addition to the step's name.", NAME)
 
 
@@ -93,7 +93,7 @@ class Form(msgspec.Struct, frozen=True):
         )
 
     def _only_saves(self) -> Schema:
-        marked_save: Schema = {"allOf": [_has_kind(self.keys, V1_MARKS), has(*_SAVES)]}
+        marked_save: Schema = {"allOf": [_has_kind(self.keys, V1_MARKER_KINDS), has(*_SAVES)]}
         save_without_name: Schema = {"allOf": [has(*_SAVES), {"not": has(*self.keys, "path", "name", "task")}]}
         return any_of(_has_kind(self.keys, _SAVES), marked_save, save_without_name)
 

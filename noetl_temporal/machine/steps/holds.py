@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.defaults import HOLD_SECONDS
-from noetl_compiler.language.moments import iso
+from noetl_compiler.language.timestamps import format_timestamp
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.names import LOOP
@@ -46,7 +46,7 @@ def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: s
         span=end.span,
         step_run_id=run.id,
         task=end.task,
-        due=iso(held.due),
+        due=format_timestamp(held.due),
     )
     return held, seconds
 

@@ -10,7 +10,7 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Policy, Rule, Sink, Step, Task, Value
 from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.defaults import MULTIPLIER
-from noetl_compiler.language.tools import WAITS
+from noetl_compiler.language.tools import WAIT_KINDS
 from noetl_temporal.machine.call import CallRule
 from noetl_temporal.machine.ids import escape_name
 from noetl_temporal.machine.routing import Boundary, Selection, fixed_selection
@@ -34,7 +34,7 @@ class TaskPlan:
         self.name = escape_name(task.label)
         self.title = _title(step, task)
         self.rules = _rules(task.policy)
-        self.circuit = task.policy.circuit if task.policy is not None and task.kind not in WAITS else None
+        self.circuit = task.policy.circuit if task.policy is not None and task.kind not in WAIT_KINDS else None
         self.collect = collect_of(task)
         self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
         self.attempt_sinks = _of_level(task, "attempt")

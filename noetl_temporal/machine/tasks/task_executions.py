@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Span
-from noetl_compiler.language.tools import PLAYBOOK, WAITS
+from noetl_compiler.language.tools import PLAYBOOK, WAIT_KINDS
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome
@@ -112,7 +112,7 @@ class TaskExecutions:
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
         id_ = self._call_id(plan)
         progress.event_id = emit_started(host, state, plan, id_)
-        if plan.task.kind in WAITS:
+        if plan.task.kind in WAIT_KINDS:
             self._wait(task_wait(host, plan, state, rendered))
             return
         call = tool_call(host, plan, state, id_, rendered, names)

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json, Rule
-from noetl_compiler.language.moments import iso, milliseconds
+from noetl_compiler.language.timestamps import format_timestamp, parse_timestamp
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import PlainOutcome
@@ -118,7 +118,7 @@ def _emit_started(host: Host, plan: TaskPlan, wait: Wait, parent: int) -> Wait:
         wait_id=wait.id,
         signal=wait.signal or None,
         key=wait.key,
-        due=iso(wait.due) if wait.due else None,
+        due=format_timestamp(wait.due) if wait.due else None,
         message=wait.message or None,
         form=wait.form or None,
         approvers=list(wait.approvers) or None,
@@ -145,7 +145,7 @@ def _due(config: Mapping[str, Json], since: int, plan: TaskPlan) -> int:
         return 0
     if config.get("duration") is not None:
         return since + round(quantities.seconds(config["duration"], "duration", span) * 1000)
-    until = milliseconds(config.get("until"))
+    until = parse_timestamp(config.get("until"))
     if until is None:
         raise TemplateFailure("until is not a time: expected ISO 8601 such as 2026-12-24T18:00:00+01:00", span)
     quantities.seconds(max(0, until - since) / 1000, "until", span)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from noetl_compiler.language.moments import iso
+from noetl_compiler.language.timestamps import format_timestamp
 from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.facts import Decided, Fact, Signalled, WaitClosed, WaitOpened
@@ -110,7 +110,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             return
         remember(fact.request_id, self.state)
         form = {**dict.fromkeys(wait.form), **fact.form}
-        result = {"approved": fact.approved, "by": fact.by, "at": iso(fact.at), "reason": fact.reason}
+        result = {"approved": fact.approved, "by": fact.by, "at": format_timestamp(fact.at), "reason": fact.reason}
         self._answer(wait, Answer({**result, "form": form}))
 
     def _answer(self, wait: Wait, answer: Answer) -> None:

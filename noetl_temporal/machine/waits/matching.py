@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from noetl_compiler.graph import Graph, Json, Step, Task
-from noetl_compiler.language.tools import WAITS
+from noetl_compiler.language.tools import WAIT_KINDS
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
@@ -54,7 +54,7 @@ def signals_of(graph: Graph) -> Mapping[str, Mapping[str, Any]]:
 
 def may_wait(step: Step) -> bool:
     """Whether a run of the step may wait, for longer than any delay."""
-    return any(task.kind in WAITS or any(_retried_on(task)) for task in step.tasks)
+    return any(task.kind in WAIT_KINDS or any(_retried_on(task)) for task in step.tasks)
 
 
 def _retried_on(task: Task) -> Iterable[str]:

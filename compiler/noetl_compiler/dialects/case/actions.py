@@ -27,7 +27,7 @@ from noetl_compiler.dialects.tasks import ParseContext, read_tool
 from noetl_compiler.dialects.values import assigns
 from noetl_compiler.graph import Assign, Collect, Sink, Value
 from noetl_compiler.language import keys
-from noetl_compiler.language.sinks import EVENT_KINDS, STORES
+from noetl_compiler.language.sinks import EVENT_KINDS, TRANSACTIONAL_KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, string_node, value_of
 from noetl_compiler.syntax import Arc, Name, Task
 
@@ -152,7 +152,9 @@ def _split_sinks(fields: Fields) -> tuple[list[tuple[ScalarNode, Node]], Fields 
     """Split ``sink`` into sinks of tools that store no rows, returned as named tasks, and those that store rows."""
     node = fields.node_of("sink", "save")
     nodes = node.items if isinstance(node, SequenceNode) else (node,) if node else ()
-    tools = [node for node in nodes if _sink_kind(node) in fields.report.tools.keys() - STORES - EVENT_KINDS]
+    tools = [
+        node for node in nodes if _sink_kind(node) in fields.report.tools.keys() - TRANSACTIONAL_KINDS - EVENT_KINDS
+    ]
     stores = tuple(node for node in nodes if node not in tools)
     key = string_node("sink", fields.span)
     sinks = Fields(MappingNode(((key, SequenceNode(stores, fields.span)),), fields.span), fields.report, "an action")

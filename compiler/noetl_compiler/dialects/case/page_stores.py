@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.case.rules import CaseRule
 from noetl_compiler.graph import Sink, Value
-from noetl_compiler.language.sinks import STORES
+from noetl_compiler.language.sinks import TRANSACTIONAL_KINDS
 from noetl_compiler.language.tools import SQL_COMMANDS
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import Task
@@ -48,7 +48,7 @@ def _as_sink(task: Task) -> Sink | None:
         task.label, task.kind, task.span, config=task.config, auth=task.auth, texts=task.texts, code=task.code
     )
     if (
-        task.kind.text not in STORES
+        task.kind.text not in TRANSACTIONAL_KINDS
         or len(commands) != 1
         or config.keys() - commands - _SHARED_FIELDS
         or task != task_without_other_fields

@@ -11,7 +11,7 @@ from noetl_compiler.dialects.tasks import ParseContext
 from noetl_compiler.dialects.values import condition
 from noetl_compiler.graph import Guard, Sink, Value
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
-from noetl_compiler.language.tools import V1_SAVES
+from noetl_compiler.language.tools import V1_SAVE_KINDS
 from noetl_compiler.nodes import MappingNode, Node, SequenceNode, string_node, value_of
 from noetl_compiler.report import Report
 from noetl_compiler.syntax import EMPTY_MAPPING, Name, Task
@@ -45,7 +45,7 @@ def _stored_result(node: MappingNode) -> Value:
 
 def _read_stores(fields: Fields) -> tuple[Node, ...]:
     """Return the saves: one, a list, or the fields of one directly on the step."""
-    node = fields.node_of(*sorted(V1_SAVES))
+    node = fields.node_of(*sorted(V1_SAVE_KINDS))
     if node is None:
         return (MappingNode(fields.take_remaining(FLAT_KEYS), fields.span),)
     return node.items if isinstance(node, SequenceNode) else (node,)

@@ -10,7 +10,7 @@ from noetl_compiler.dialects.tasks import ParseContext, known_fields, read_task
 from noetl_compiler.dialects.v1.outcomes import with_outcome
 from noetl_compiler.dialects.v1.saves import read_save_step
 from noetl_compiler.graph import Value
-from noetl_compiler.language.tools import V1_KIND_KEYS, V1_KINDS, V1_MARKS, V1_SAVES
+from noetl_compiler.language.tools import V1_KIND_KEYS, V1_KINDS, V1_MARKER_KINDS, V1_SAVE_KINDS
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from noetl_compiler.syntax import Name, Task
 from noetl_compiler.value_merge import overlay
@@ -74,7 +74,7 @@ def read_flat_task(fields: Fields, kind: Name | None, step: Name, context: Parse
     if kind is None:
         return ()
     kind = Name(V1_KINDS.get(kind.text, kind.text), kind.span)
-    if kind.text in V1_SAVES or (kind.text in V1_MARKS and not V1_SAVES.isdisjoint(_keys(fields))):
+    if kind.text in V1_SAVE_KINDS or (kind.text in V1_MARKER_KINDS and not V1_SAVE_KINDS.isdisjoint(_keys(fields))):
         return (read_save_step(fields, step, context),)
     task = read_task(fields, kind, _label(fields, kind, step, context), context)
     return (task,) if task else ()
@@ -84,7 +84,7 @@ def _infer_kind(fields: Fields) -> Name | None:
     """Infer a missing kind: a playbook from its path, a workbook task from its name, a no-op from a sink."""
     keys = _keys(fields)
     kind = "playbook" if "path" in keys else "workbook" if keys & {"name", "task"} else ""
-    kind = kind or ("save" if keys & V1_SAVES else "")
+    kind = kind or ("save" if keys & V1_SAVE_KINDS else "")
     return Name(kind, fields.span) if kind else None
 
 

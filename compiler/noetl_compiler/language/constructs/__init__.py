@@ -37,9 +37,7 @@ _ALL = (
     *ROUTES,
     *SINKS,
 )
-CONSTRUCTS: Mapping[str, Construct] = MappingProxyType(
-    {declared_construct.name: declared_construct for declared_construct in _ALL}
-)
+CONSTRUCTS: Mapping[str, Construct] = MappingProxyType({construct.name: construct for construct in _ALL})
 """Every construct by its name."""
 
 _CANONICAL: Mapping[str, str] = MappingProxyType(

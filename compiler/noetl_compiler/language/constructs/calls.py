@@ -90,7 +90,7 @@ LABEL = Key(
 )
 """The name of a task whose tool has a name of its own."""
 
-NAME = replace(LABEL, name="name", older=("label",), inert=True, extension=None)
+NAME = replace(LABEL, name="name", older=("label",), restored=True, extension=None)
 SETTINGS = Key("spec", "What follows the call, and how long it may take: policy, timeout.", Nested("task_spec"))
 
 TASK = Construct(

@@ -149,7 +149,7 @@ LOOP_POLICY = Construct(
             "exec",
             "Where iterations run; every value means wherever a worker is free.",
             Plain.TEXT,
-            inert=True,
+            restored=True,
         ),
         Key("failure", "Whether the step fails when iterations have failed.", Nested("loop_failure")),
         Key("mode", "How the iterations run, where the loop itself does not set it.", Choice(LOOP_MODES)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
-from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
+from noetl_compiler.language.constructs.policies import FAILURE, ON_FAILURE_TYPE, POLICY_DEFAULTS
 from noetl_compiler.language.constructs.results import CALL_DEFAULT_KEYS, STORED_BY_SIZE
 from noetl_compiler.language.constructs.steps import DESC
 from noetl_compiler.language.defaults import FINAL_STEP
@@ -81,7 +81,7 @@ PLAYBOOK = Construct(
         Key(
             "workflow",
             'The steps; a run begins at the one named "start", else at the first.',
-            ListOf(Nested("step"), least=1),
+            ListOf(Nested("step"), min_length=1),
             required=True,
             snippet=[{"step": "start", "tool": {"kind": "$1"}}],
         ),
@@ -90,7 +90,7 @@ PLAYBOOK = Construct(
     needs=(("name", "path", "metadata"),),
 )
 
-PRIORITIES = Range(1, 5, whole=True)
+PRIORITIES = Range(1, 5, is_integer=True)
 FAIRNESS_WEIGHTS = Range(0.001, 1000)
 
 METADATA = Construct(
@@ -147,7 +147,7 @@ EXECUTOR_SPEC = Construct(
         Key(
             "on_failure",
             "Whether failed steps wait for a person, unless the step sets it itself.",
-            FAILED_STEP,
+            ON_FAILURE_TYPE,
             extension=Extension("executor.spec.on_failure", "that failed steps wait for a person"),
         ),
         Key("policy", "The effect of a failure on the rest of the run.", Nested("executor_policy")),

@@ -25,11 +25,11 @@ __all__ = [
     "COLLECT_MAPPING",
     "EVAL_OTHERWISE",
     "EVAL_RULE",
-    "FAILED_STEP",
     "FAILURE",
     "FAILURE_MODE",
     "MODE",
     "ON_FAILURE",
+    "ON_FAILURE_TYPE",
     "OTHERWISE",
     "POLICIES",
     "POLICY",
@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 _ONLY_RULES = "only rules are evaluated"
-MODE = Key("mode", "Has no effect: the first rule that matches always decides.", Choice(ROUTE_MODES), inert=True)
+MODE = Key("mode", "Has no effect: the first rule that matches always decides.", Choice(ROUTE_MODES), restored=True)
 WHEN = Key("when", "The condition under which the rule matches; without one it always does.", Plain.CONDITION)
 
 COLLECT = (
@@ -152,14 +152,14 @@ POLICY_DEFAULTS = (
         Nested("circuit"),
         extension=Extension("policy.circuit", "when calls fail immediately because earlier ones failed"),
     ),
-    Key("defaults", "Other settings of each call inside.", Nested("defaults")),
+    Key("defaults", "Other settings of each of the calls.", Nested("defaults")),
 )
-"""The keys in the policy of a step, a loop or the executor that apply to the calls inside."""
+"""The keys in the policy of a step, a loop or the executor that apply to its calls."""
 
 FAILURE = Key("failure", "The effect of an unhandled failure on the other branches.", Nested("failure_mode"))
 
-FAILED_STEP = Either((Choice(FAILURE_ACTIONS), Nested("on_failure")))
-"""The value of ``on_failure``."""
+ON_FAILURE_TYPE = Either((Choice(FAILURE_ACTIONS), Nested("on_failure")))
+"""The type of ``on_failure``."""
 
 ON_FAILURE = Construct(
     "on_failure",
@@ -223,7 +223,7 @@ FAILURE_MODE = Construct(
             "mode",
             'They continue ("best_effort", the default) or are cancelled ("fail_fast").',
             Choice(BRANCH_FAILURES),
-            inert=True,
+            restored=True,
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Keys for results, and for the defaults that a spec declares for the calls inside it."""
+"""Keys for results, and for the defaults that a spec declares for its calls."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ RESULT = Key("result", _ABOUT, _OUTPUT)
 """The key for the result in a spec."""
 
 CALL_DEFAULT_KEYS = (
-    Key("idempotent", "False: no call inside may be repeated if its worker is lost.", Plain.FLAG),
-    Key("idempotency_key", "The header in which each http call inside sends its own key.", Plain.HEADER),
+    Key("idempotent", "False: none of the calls may be repeated if their worker is lost.", Plain.FLAG),
+    Key("idempotency_key", "The header in which each of the http calls sends its own key.", Plain.HEADER),
     RESULT,
 )
-"""Keys of a spec that are defaults for the calls inside, in addition to those of its policy."""
+"""Keys of a spec that are defaults for its calls, in addition to those of its policy."""
 
 PART = Construct(
     "part",
@@ -65,7 +65,7 @@ PART = Construct(
 CALL_DEFAULTS = Construct(
     "defaults",
     "the defaults of a policy",
-    "Other settings of each call inside.",
+    "Other settings of each of the calls.",
     (
         Key("timeout", "How long each call may take.", TIMEOUT, older=("timeout_s", "timeouts")),
         without_effect("resources", "limits on resources are set on the worker"),

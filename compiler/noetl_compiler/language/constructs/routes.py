@@ -58,7 +58,7 @@ NEXT_SPEC = Construct(
             "mode",
             'Follow the first route whose condition holds ("exclusive", the default) or all of them ("inclusive").',
             Choice(ROUTE_MODES),
-            inert=True,
+            restored=True,
         ),
         Key(
             "on_no_match",

@@ -1,4 +1,4 @@
-"""``sink``: where results are stored, with all older names of its keys; ``guard``: under which conditions."""
+"""``sink``: where results are stored, with all older names of its keys; ``guard``: when a task or a sink runs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["GUARD", "GUARD_KEY", "SINK", "SINKS", "SINK_KEYS", "SINK_TOOL", "sin
 GUARD = Construct(
     "guard",
     "a guard",
-    "When this is done.",
+    "When a task runs, a sink stores, or names are set.",
     (
         ON_STATUS,
-        Key("when", "The condition under which this is done.", Plain.CONDITION),
+        Key("when", "A condition that must be true.", Plain.CONDITION),
         Key("unless", "Conditions that must all be false.", ListOf(Plain.CONDITION)),
     ),
 )
 GUARD_KEY = Key(
     "guard",
-    "When this is done; after every success by default.",
+    "When it runs, stores or sets; after every success by default.",
     Nested("guard"),
     extension=Extension("guard", "when a task runs that is not one of the step's own tasks"),
 )

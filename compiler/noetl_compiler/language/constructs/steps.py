@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler.language import keys
 from noetl_compiler.language.construct import Construct, Extension, Key, without_effect
 from noetl_compiler.language.constructs.admission import ADMISSIONS
-from noetl_compiler.language.constructs.policies import FAILED_STEP, FAILURE, POLICY_DEFAULTS
+from noetl_compiler.language.constructs.policies import FAILURE, ON_FAILURE_TYPE, POLICY_DEFAULTS
 from noetl_compiler.language.constructs.results import CALL_DEFAULT_KEYS, OUTPUT, RESULT, STORED_BY_SIZE
 from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import GUARD_KEY, sink_and_save
@@ -62,7 +62,7 @@ STEP = Construct(
         Key(
             "on_failure",
             "Whether the step waits for a person after a failure.",
-            FAILED_STEP,
+            ON_FAILURE_TYPE,
             extension=Extension("step.on_failure", "that a failed step waits for a person"),
         ),
         Key(
