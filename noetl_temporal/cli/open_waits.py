@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from noetl_compiler.language.timestamps import format_timestamp
 from noetl_compiler.language.payload_schema import form_schema, payload_template
+from noetl_compiler.language.timestamps import format_timestamp
 from noetl_temporal.cli.progress import WAIT_BEGINS, WAIT_ENDS, Row
 from noetl_temporal.utc_time import utc_text
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from noetl_compiler import compile_file, compile_text, preview
-from noetl_compiler.language.timestamps import format_timestamp, parse_timestamp
 from noetl_compiler.language.payload_schema import (
     form_error,
     form_schema,
@@ -16,6 +15,7 @@ from noetl_compiler.language.payload_schema import (
     payload_template,
     schema_error,
 )
+from noetl_compiler.language.timestamps import format_timestamp, parse_timestamp
 
 WAITS = Path(__file__).parent / "corpus" / "ok" / "v10_waits.yaml"
 

@@ -60,7 +60,7 @@ PARTS = st.one_of(
     st.builds(Part, st.sampled_from("abcd")),
     st.builds(Part, st.just("d"), st.just(0), st.just(2)),
     st.builds(Part, count=st.integers(1, 3)),
-    st.builds(Part, given=st.lists(st.integers(), min_size=1, max_size=3)),
+    st.builds(Part, inline_items=st.lists(st.integers(), min_size=1, max_size=3)),
 )
 
 
