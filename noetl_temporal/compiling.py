@@ -25,7 +25,7 @@ def compile_to_run(file: Path | SourceFile, request: Mapping[str, Json], credent
     """
     tools = installed_tools()
     result = parse_playbook(file, tools) if isinstance(file, SourceFile) else parse_file(file, tools)
-    return compile_parsed(with_scripts(result, request, fetch=partial(_fetch, credentials), to_run=True))
+    return compile_parsed(with_scripts(result, request, fetch=partial(_fetch, credentials), missing_is_error=True))
 
 
 def _fetch(credentials: Path | None, download: Download) -> bytes:

@@ -1,5 +1,5 @@
-"""Find the names that the machine binds for each call of a tool: the arguments of the routes to the step, those of the
-step, and the input of the task.
+"""Find the names that are bound for each call of a tool: the arguments of the routes to the step, those of the step,
+and the input of the task.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ def _names_of_transfer(task: Task, defaults: _Defaults) -> Iterator[CredentialNa
     """Yield the credentials that the source and the target of a transfer name."""
     fields = mapping_of(task.config) if task.kind in TRANSFERS else {}
     for side in SIDES:
-        inner: Json = fields.get(side)
-        side_fields = cast("dict[str, Json]", inner) if isinstance(inner, dict) else {}
+        side_value: Json = fields.get(side)
+        side_fields = cast("dict[str, Json]", side_value) if isinstance(side_value, dict) else {}
         key = next((key for key in SIDE_AUTH_KEYS if side_fields.get(key)), None)
         if key is not None:
             yield from _names_of_auth(side_fields[key], pointer(pointer("", side), key), task.config, defaults)
@@ -177,7 +177,9 @@ class _Defaults:
 
 
 def _find_auths(part: object, span: Span = _NOWHERE) -> Iterator[tuple[Value, Span]]:
-    """Yield the credentials of tasks, sinks and cursors, with their spans."""
+    """Yield the ``auth`` of each task, sink and cursor in a part of the graph, with the span of that task, sink or
+    cursor.
+    """
     if isinstance(part, tuple):
         for item in cast("tuple[object, ...]", part):
             yield from _find_auths(item, span)
@@ -192,7 +194,9 @@ def _find_auths(part: object, span: Span = _NOWHERE) -> Iterator[tuple[Value, Sp
 
 
 def _names_of_auth(data: Json, json_pointer: str, auth: Value, defaults: _Defaults) -> Iterator[CredentialName]:
-    """Yield the credentials of ``pg``, of ``{key: pg}``, or of several by alias. Literal fields name none."""
+    """Yield the credentials that an ``auth`` names: ``pg``, ``{key: pg}``, or several by alias. One that has the fields
+    of a credential itself names none.
+    """
     if isinstance(data, str):
         yield from _read_name(data, json_pointer, auth, defaults)
     elif isinstance(data, dict):
@@ -214,5 +218,5 @@ def _read_name(text: str, json_pointer: str, auth: Value, defaults: _Defaults) -
 
 
 def _is_safe_name(text: str) -> bool:
-    """Whether a name can be shown: a secret in its place must not be."""
+    """Whether a name can be shown. A secret that is written in place of a name must not be shown."""
     return bool(text) and not secret_patterns_in(text)

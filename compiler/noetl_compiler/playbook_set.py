@@ -29,7 +29,15 @@ from noetl_compiler.phases import ParsedPlaybook, parse_playbook
 from noetl_compiler.reader import read_file
 from noetl_compiler.report import Report
 
-__all__ = ["PlaybookSet", "is_unrelated_yaml", "parse_file", "playbook_files", "read_folder", "with_call_diagnostics"]
+__all__ = [
+    "PlaybookSet",
+    "duplicate_message",
+    "is_unrelated_yaml",
+    "parse_file",
+    "playbook_files",
+    "read_folder",
+    "with_call_diagnostics",
+]
 
 _SUFFIXES = frozenset({".yaml", ".yml"})
 _NUMBER = re.compile(r"\d+")
@@ -77,6 +85,14 @@ class PlaybookSet:
     def versions(self, path: str) -> list[CallablePlaybook]:
         """Return all playbooks with a path, the newest last; those of one version in the order of their files."""
         return sorted(self._by_path.get(path, ()), key=lambda playbook: _version_key(playbook.version))
+
+    def duplicates_of(self, playbook: CallablePlaybook) -> tuple[Related, ...]:
+        """Return the places of the other files with the same path and version."""
+        return tuple(
+            Related(other.span, f'"{other.path}" is here too', other.file)
+            for other in self.versions(playbook.path)
+            if other.identity == playbook.identity and other.file != playbook.file
+        )
 
     def find_called(self, edge: Edge) -> CallablePlaybook | None:
         """Return the playbook that a call names."""
@@ -152,16 +168,15 @@ def with_call_diagnostics(parsed: ParsedPlaybook, playbooks: PlaybookSet) -> Par
 
 def _check_path_of(playbook: CallablePlaybook, playbooks: PlaybookSet, report: Report) -> None:
     """Report other files with the same path and version."""
-    others = [
-        other
-        for other in playbooks.versions(playbook.path)
-        if other.identity == playbook.identity and other.file != playbook.file
-    ]
-    if others and playbooks.in_file(playbook.file):
-        related = tuple(Related(other.span, f'"{other.path}" is here too', other.file) for other in others)
-        message = f'another file has the path "{playbook.path}" and the same version'
+    duplicates = playbooks.duplicates_of(playbook)
+    if duplicates and playbooks.in_file(playbook.file):
         hint = "give it another path or version; a call uses the first file by name"
-        report.warning(Code.DUPLICATE_PLAYBOOK, playbook.span, message, hint, related)
+        report.warning(Code.DUPLICATE_PLAYBOOK, playbook.span, duplicate_message(playbook), hint, duplicates)
+
+
+def duplicate_message(playbook: CallablePlaybook) -> str:
+    """Return the message about a playbook that has duplicates."""
+    return f'another file has the path "{playbook.path}" and the same version'
 
 
 def _report_unknown(call: Call, playbooks: PlaybookSet, report: Report) -> None:

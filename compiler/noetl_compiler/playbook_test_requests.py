@@ -1,4 +1,4 @@
-"""Read the requests of a playbook test: what people and programs send to the run."""
+"""Read the requests of a playbook test: the signals, decisions and commands that are sent to the run."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from noetl_compiler.nodes import Node, to_json
 from noetl_compiler.source import Span
 from noetl_compiler.syntax import Name
 
-__all__ = ["UNAWAITED", "Request", "read_integer", "read_request", "read_seconds"]
+__all__ = ["SENT_WHILE_RUNNING", "Request", "read_integer", "read_request", "read_seconds"]
 
 _AUTHOR_KEYS = ("by", "reason")
 _KEYS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -32,19 +32,23 @@ _KEYS_OF: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 """The keys that each request may have beside ``do``, ``when`` and ``at``."""
 
+_ALL_KEYS = frozenset(key for keys in _KEYS_OF.values() for key in keys)
+
 _REQUIRED_KEY: Mapping[str, str] = MappingProxyType({"signal": "name", "skip": "step"})
 """The key that a request requires."""
 
-UNAWAITED = ("pause", "cancel")
-"""Requests that no run waits for: they are sent while it runs."""
+SENT_WHILE_RUNNING = ("pause", "cancel")
+"""Requests for which no run waits, so that the test has to say when they are sent."""
 
 _DEFAULT_AUTHOR = "test"
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request to the run. ``do`` is the command. It is sent ``at`` seconds after the start of the run, when the run
-    starts if ``is_first``, otherwise as soon as the run waits for it. ``name`` is that of a signal.
+    """A request to the run. ``do`` is the command, and ``name`` the name of a signal.
+
+    It is sent ``at`` seconds after the start of the run; if ``at`` is None, at the start of the run if ``is_at_start``,
+    otherwise as soon as the run waits for it.
     """
 
     do: str
@@ -57,13 +61,13 @@ class Request:
     by: str = _DEFAULT_AUTHOR
     reason: str = ""
     form: dict[str, Json] | None = None
-    is_first: bool = False
+    is_at_start: bool = False
     at: float | None = None
 
     def __str__(self) -> str:
         target = self.name or self.step
-        item = "" if self.iteration is None else f"[{self.iteration}]"
-        return self.do if target is None else f"{self.do} {target.text}{item}"
+        index = "" if self.iteration is None else f"[{self.iteration}]"
+        return self.do if target is None else f"{self.do} {target.text}{index}"
 
 
 def read_request(fields: ConstructFields) -> Request | None:
@@ -83,7 +87,7 @@ def read_request(fields: ConstructFields) -> Request | None:
         by=fields.text("by") or _DEFAULT_AUTHOR,
         reason=fields.text("reason") or "",
         form=cast("dict[str, Json]", to_json(form)) if form else None,
-        is_first=moment == "start",
+        is_at_start=moment == "start",
         at=at,
     )
     fields.check_keys()
@@ -94,6 +98,7 @@ def read_request(fields: ConstructFields) -> Request | None:
 
 
 def _check(fields: ConstructFields, request: Request) -> None:
+    """Report keys that the command does not have, a missing key, and a missing or ambiguous time."""
     keys = _KEYS_OF[request.do]
     for key, node in fields.node.entries:
         if key.text in _ALL_KEYS and key.text not in keys:
@@ -106,14 +111,11 @@ def _check(fields: ConstructFields, request: Request) -> None:
     if request.at is not None and "when" in fields:
         node = cast("Node", fields.node.get("at"))
         fields.report.error(Code.CONFLICTING_FIELDS, node.span, '"at" beside "when"', "keep one of them")
-    if request.do in UNAWAITED and not any(key in fields for key in ("step", "at", "when")):
+    if request.do in SENT_WHILE_RUNNING and not any(key in fields for key in ("step", "at", "when")):
         hint = (
             f"a run never waits for a {request.do}: write step: (it comes after that step starts), at: or when: start"
         )
-        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs a moment', hint)
-
-
-_ALL_KEYS = frozenset(key for keys in _KEYS_OF.values() for key in keys)
+        fields.report.error(Code.MISSING_FIELD, fields.span, f'"do: {request.do}" needs a time', hint)
 
 
 def read_integer(fields: ConstructFields, key: str) -> int | None:

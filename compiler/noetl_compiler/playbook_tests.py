@@ -1,7 +1,7 @@
 """Read files of playbook tests (``*.test.yaml``) as values with their spans.
 
-As for playbooks, problems are diagnostics and nothing raises. If one is an error, no test of the file must be run. The
-keys are those of language/constructs/playbook_tests.py.
+As for playbooks, problems are diagnostics, and nothing is raised. If one is an error, no test of the file must be run.
+The keys are those of language/constructs/playbook_tests.py.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class CallSelector:
-    """Selects calls: those of a step, or of one of its tasks, iterations or pages."""
+    """Selects the calls of a step, or of one of its tasks, iterations or pages."""
 
     step: Name
     task: Name | None
@@ -73,7 +73,9 @@ class StubError:
 
 @dataclass(frozen=True)
 class Stub:
-    """What selected calls return: a ``result``, ``rows``, a response or an error. ``takes`` in seconds."""
+    """The outcome of selected calls: a ``result``, ``rows``, a response or an error. ``takes`` is their duration in
+    seconds. With ``attempt`` it is that of this attempt only, with ``times`` that of so many calls.
+    """
 
     calls: CallSelector
     span: Span
@@ -124,7 +126,8 @@ def read_tests(source: SourceFile) -> Suite:
     """Return the tests in a text, as far as they can be parsed."""
     root, errors = read(source)
     report = Report(source, errors, root)
-    suite = Suite(source)
+    playbook: Name | None = None
+    tests: tuple[PlaybookTest, ...] = ()
     if isinstance(root, MappingNode):
         fields = ConstructFields(root, report, tables.TEST_FILE)
         playbook = fields.name("playbook")
@@ -132,10 +135,9 @@ def read_tests(source: SourceFile) -> Suite:
         fields.check_keys()
         if isinstance(tests_node := root.get("tests"), SequenceNode) and not tests_node.items:
             report.error(Code.MISSING_FIELD, tests_node.span, "there is no test in the list")
-        suite = Suite(source, playbook, tests)
     elif root is not None:
         report.error(Code.WRONG_TYPE, root.span, f"a test file is a mapping, not {kind_of(root)}", "write tests: [...]")
-    return Suite(source, suite.playbook, suite.tests, sort_and_dedupe(report.diagnostics))
+    return Suite(source, playbook, tests, sort_and_dedupe(report.diagnostics))
 
 
 def _read_mappings(fields: ConstructFields, key: str, construct: Construct) -> Iterator[ConstructFields]:

@@ -3,8 +3,8 @@
 The rules are those of the tool (noetl_activities.python_child), and tests compare both. Code that returns at top level
 is the body of a function. Otherwise its result is the variable ``result``, or what ``main`` returns.
 
-Only certain problems are reported. Code that binds names dynamically (``exec``, ``globals()``, ``import *``) may bind
-any name.
+Only problems that are certain are reported. Code that binds names dynamically (``exec``, ``globals()``, ``import *``)
+may bind any name.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ def parse_code(code: str) -> ast.Module | PythonSyntaxError | None:
 
 
 def _wrap_in_function(tree: ast.Module) -> ast.Module:
-    """Return code that returns at top level as the tool compiles it: as the body of a function."""
+    """Return the code as the body of a function, as which the tool compiles code with ``return`` at top level."""
     wrapper = ast.parse("def task(): pass")
-    future = [
+    future_imports = [
         statement
         for statement in tree.body
         if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
     ]
     function = wrapper.body[0]
     if isinstance(function, ast.FunctionDef):
-        function.body = [statement for statement in tree.body if statement not in future]
-    wrapper.body[:0] = future
+        function.body = [statement for statement in tree.body if statement not in future_imports]
+    wrapper.body[:0] = future_imports
     return wrapper
 
 
@@ -97,12 +97,13 @@ def gives_result(tree: ast.Module) -> bool:
     """
     if _returns(tree) or _may_bind_dynamically(tree) or (tree.body and isinstance(tree.body[-1], ast.Raise | ast.Pass)):
         return True
-    is_global = (isinstance(node, ast.Global) and not _RESULTS.isdisjoint(node.names) for node in ast.walk(tree))
-    return any(is_global) or any(name in _RESULTS for node in _top_level_nodes(tree) for name in _names_bound_by(node))
+    if any(isinstance(node, ast.Global) and not _RESULTS.isdisjoint(node.names) for node in ast.walk(tree)):
+        return True
+    return any(name in _RESULTS for node in _top_level_nodes(tree) for name in _names_bound_by(node))
 
 
 def replace_with_numbers(code: str, ranges: Iterable[tuple[int, int]]) -> str:
-    """Return the code with each range replaced by a number in brackets of the same length, so that positions stay."""
+    """Return the code with each range replaced by a number in brackets of the same length, which keeps all offsets."""
     for start, end in ranges:
         code = f"{code[:start]}(0{_VISIBLE.sub(' ', code[start + 2 : end - 1])}){code[end:]}"
     return code
@@ -125,10 +126,12 @@ def undefined_names(code: str, tree: ast.Module, bound_names: frozenset[str]) ->
     from pyflakes.checker import Checker
 
     try:
-        problems = Checker(tree, builtins=bound_names | TOOL_NAMES).messages
+        checker_messages = Checker(tree, builtins=bound_names | TOOL_NAMES).messages
     except RecursionError:
         return ()
-    positions = {(message.lineno, message.col) for message in problems if isinstance(message, messages.UndefinedName)}
+    positions = {
+        (message.lineno, message.col) for message in checker_messages if isinstance(message, messages.UndefinedName)
+    }
     if not positions:
         return ()
     annotation_ids = {id(name) for name in _annotation_nodes(tree)}

@@ -1,7 +1,7 @@
-"""Find the playbooks that are registered in the catalog together: all of them, or none if one has errors.
+"""Read the playbooks that a command registers in the catalog: all of them, or none if one has errors.
 
-The catalog stores only texts, so a playbook with code in files beside it cannot be registered. The playbooks that it
-calls need not exist: they may be registered later, and a run is refused while one is missing.
+The catalog stores only the texts of playbooks, so one with code in other files cannot be registered. The playbooks that
+a playbook calls need not exist: they may be registered later, and a run is refused while one is missing.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from noetl_compiler.api import Result
 from noetl_compiler.calling.callable_playbook import CallablePlaybook, callable_playbook
 from noetl_compiler.codes import Code
-from noetl_compiler.diagnostics import Diagnostic, Related, sort_and_dedupe
+from noetl_compiler.diagnostics import Diagnostic, sort_and_dedupe
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.phases import ParsedPlaybook, compile_parsed
-from noetl_compiler.playbook_set import PlaybookSet, is_unrelated_yaml, parse_file, playbook_files
+from noetl_compiler.playbook_set import PlaybookSet, duplicate_message, is_unrelated_yaml, parse_file, playbook_files
 from noetl_compiler.report import Report
 from noetl_compiler.scripts import tasks_with_files
 
@@ -84,17 +84,10 @@ def _check_scripts(parsed: ParsedPlaybook) -> ParsedPlaybook:
 
 def _check_path(playbook: CallablePlaybook, playbooks: PlaybookSet) -> ParsedPlaybook:
     """Report other files with the same path and version, as it is unknown which of them is newer."""
-    others = [
-        other
-        for other in playbooks.versions(playbook.path)
-        if other.identity == playbook.identity and other.file != playbook.file
-    ]
     report = Report(playbook.parsed.source)
-    if others:
-        related = tuple(Related(other.span, f'"{other.path}" is here too', other.file) for other in others)
-        message = f'another file has the path "{playbook.path}" and the same version'
+    if duplicates := playbooks.duplicates_of(playbook):
         hint = "give it another path or version, or register the files one by one"
-        report.error(Code.DUPLICATE_PLAYBOOK, playbook.span, message, hint, related)
+        report.error(Code.DUPLICATE_PLAYBOOK, playbook.span, duplicate_message(playbook), hint, duplicates)
     return _with_diagnostics(playbook.parsed, report.diagnostics)
 
 

@@ -67,14 +67,14 @@ class _Script(NamedTuple):
 
 
 def with_scripts(
-    parsed: ParsedPlaybook, request: Mapping[str, Json], *, fetch: Fetch | None = None, to_run: bool = False
+    parsed: ParsedPlaybook, request: Mapping[str, Json], *, fetch: Fetch | None = None, missing_is_error: bool = False
 ) -> ParsedPlaybook:
-    """Return the playbook with the code of its scripts. Report NT502 for each that cannot be fetched: an error if the
-    playbook is compiled ``to_run``, otherwise a warning.
+    """Return the playbook with the code of its scripts. Report NT502 for each that cannot be fetched: an error if
+    ``missing_is_error``, as before a run, otherwise a warning.
     """
     if parsed.playbook is None or not any(map(_has_unfetched_script, all_tasks(parsed.playbook))):
         return parsed
-    pinner = _ScriptPinner(parsed, known_names(parsed.playbook.workload, request), fetch, to_run)
+    pinner = _ScriptPinner(parsed, known_names(parsed.playbook.workload, request), fetch, missing_is_error)
     playbook = pinner.pin(parsed.playbook)
     diagnostics = sort_and_dedupe((*pinner.report.diagnostics, *pinner.script_diagnostics))
     return replace(parsed, playbook=playbook, diagnostics=diagnostics, scripts=tuple(pinner.sources.values()))
@@ -99,9 +99,9 @@ class _ScriptPinner:
     """Pins the scripts of one playbook. Each is fetched once, however many tasks use it."""
 
     parsed: ParsedPlaybook
-    names: Mapping[str, Json]
+    scope: Mapping[str, Json]
     fetch: Fetch | None
-    to_run: bool
+    missing_is_error: bool
     sources: dict[str, SourceFile] = field(default_factory=dict[str, SourceFile])
 
     def __post_init__(self) -> None:
@@ -132,15 +132,15 @@ class _ScriptPinner:
         return replace(task, config=overlay(task.config, script.to_value()))
 
     def _report_refusal(self, task: Task, message: str, hint: str) -> None:
-        report = self.report.error if self.to_run else self.report.warning
-        note = "" if self.to_run else ": the playbook compiles, but a run is refused"
+        report = self.report.error if self.missing_is_error else self.report.warning
+        note = "" if self.missing_is_error else ": the playbook compiles, but a run is refused"
         report(Code.NO_EXECUTOR, _address_span(task), f"{message}{note}", hint)
 
     def _fetch_script(self, task: Task) -> _Script | None:
         """Return the script of a task; None if it is not fetched here. Raises ScriptError."""
-        field = select_names(task.config, ["script"])
+        script_field = select_names(task.config, ["script"])
         try:
-            rendered_field: Json = templates.render(field, self.names)
+            rendered_field: Json = templates.render(script_field, self.scope)
         except templates.TemplateFailure as failure:
             raise ScriptError(f"{_UNKNOWN_ADDRESS}: {failure.message}", _ADDRESS_HINT) from None
         script: dict[str, Json] = rendered_field["script"]

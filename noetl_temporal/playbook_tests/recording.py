@@ -12,7 +12,7 @@ import yaml
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tool_description import Tools
-from noetl_compiler.playbook_test_requests import UNAWAITED
+from noetl_compiler.playbook_test_requests import SENT_WHILE_RUNNING
 from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
 from noetl_temporal.catalog_store import split_version
@@ -45,7 +45,7 @@ def recorded_test(run: RecordedRun, report: RunReport, tools: Tools) -> tuple[st
     run. If the test then differs from the run, requests are sent at their recorded times, and calls take their recorded
     durations.
     """
-    if all(request.keys["do"] not in UNAWAITED or _step_at(run, request) for request in run.requests):
+    if all(request.keys["do"] not in SENT_WHILE_RUNNING or _step_at(run, request) for request in run.requests):
         test = _record_and_run(run, report, tools, is_timed=False)
         if not test[1] or not run.requests:
             return test
@@ -77,7 +77,7 @@ def _record_and_run(
 def _request_keys(run: RecordedRun, request: RecordedRequest, *, is_timed: bool) -> dict[str, Json]:
     if is_timed:
         return {**request.keys, "at": max(0, request.at - run.started) / 1000}
-    step = _step_at(run, request) if request.keys["do"] in UNAWAITED else None
+    step = _step_at(run, request) if request.keys["do"] in SENT_WHILE_RUNNING else None
     return {**request.keys, "step": step} if step else request.keys
 
 

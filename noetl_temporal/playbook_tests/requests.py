@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from noetl_compiler.playbook_test_requests import UNAWAITED, Request
+from noetl_compiler.playbook_test_requests import SENT_WHILE_RUNNING, Request
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.control import (
     RefusedError,
@@ -80,7 +80,7 @@ class Requests:
 
     def initial_requests(self) -> Iterator[DueRequest]:
         """Yield the requests that are sent when the run starts."""
-        for request in [request for request in self.pending if request.is_first]:
+        for request in [request for request in self.pending if request.is_at_start]:
             yield self._pop(request, "")
 
     def due_times(self) -> list[float]:
@@ -102,7 +102,8 @@ class Requests:
     async def wait_until_sent(self, step: str) -> None:
         """Wait until all requests are sent that must be sent before a call of the step ends."""
         while any(
-            request.is_first or (request.do in UNAWAITED and _is_for_step(request, step)) for request in self.pending
+            request.is_at_start or (request.do in SENT_WHILE_RUNNING and _is_for_step(request, step))
+            for request in self.pending
         ):
             sent_future = asyncio.get_running_loop().create_future()
             self._delayed_calls.append(sent_future)
@@ -133,7 +134,7 @@ class Requests:
         """Return the target of the request, "" without one; None while the request is not due."""
         if request.at is not None:
             return None if situation.seconds < request.at else self._wait_id(request, situation.open_waits) or ""
-        if request.do in UNAWAITED:
+        if request.do in SENT_WHILE_RUNNING:
             return "" if request.step is not None and request.step.text in situation.started else None
         if request.do == "resume":
             return "" if situation.open_waits.pause is not None and not situation.is_busy else None
@@ -141,7 +142,7 @@ class Requests:
 
     def _wait_id(self, request: Request, open_waits: OpenWaits) -> str | None:
         """Return the id of the wait or of the held step run that the request ends; None if it ends neither."""
-        if request.do in (*UNAWAITED, "resume"):
+        if request.do in (*SENT_WHILE_RUNNING, "resume"):
             return None
         if request.do in ("retry", "skip"):
             is_possible = open_waits.pause is None or request.do == "skip"

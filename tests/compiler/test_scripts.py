@@ -39,9 +39,9 @@ def script(folder: Path, text: str, name: str = "a.py") -> None:
 
 
 def pin_script(
-    file: Path, request: Mapping[str, Any] | None = None, fetch: Fetch | None = None, *, to_run: bool = True
+    file: Path, request: Mapping[str, Any] | None = None, fetch: Fetch | None = None, *, missing_is_error: bool = True
 ) -> Result:
-    return compile_parsed(with_scripts(parse_file(file), request or {}, fetch=fetch, to_run=to_run))
+    return compile_parsed(with_scripts(parse_file(file), request or {}, fetch=fetch, missing_is_error=missing_is_error))
 
 
 def findings_of(result: Result) -> list[str]:
@@ -132,7 +132,7 @@ def test_findings_in_python_have_their_place_in_the_script(tmp_path: Path) -> No
 
 def test_code_that_is_not_python_is_an_error(tmp_path: Path) -> None:
     script(tmp_path, "def main(:\n    pass\n")
-    result = pin_script(playbook(tmp_path, "{uri: a.py}"), to_run=False)
+    result = pin_script(playbook(tmp_path, "{uri: a.py}"), missing_is_error=False)
     assert result.graph is None
     [diagnostic] = result.diagnostics
     assert (diagnostic.file, diagnostic.span.line, diagnostic.severity) == (str(tmp_path / "a.py"), 1, Severity.ERROR)
@@ -185,7 +185,7 @@ def test_a_file_outside_the_folder_of_the_playbook_is_refused(tmp_path: Path, ad
     result = pin_script(file)
     assert result.graph is None
     assert why in findings_of(result)[0]
-    warned = pin_script(file, to_run=False)
+    warned = pin_script(file, missing_is_error=False)
     assert [diagnostic.severity for diagnostic in warned.diagnostics] == [Severity.WARNING]
     assert "but a run is refused" in findings_of(warned)[0]
 
@@ -214,7 +214,7 @@ def test_a_template_that_needs_a_run_is_refused_at_its_place(tmp_path: Path) -> 
 
 def test_a_text_without_a_file_has_no_folder() -> None:
     text = f"{HEAD}workflow:\n  - step: start\n    tool: {{kind: python, script: {{uri: a.py}}}}\n"
-    result = compile_parsed(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, to_run=True))
+    result = compile_parsed(with_scripts(parse_playbook(SourceFile("<stdin>", text)), {}, missing_is_error=True))
     assert result.graph is None
     assert "from the playbook's folder" in findings_of(result)[0]
 
@@ -251,7 +251,7 @@ def test_http_is_fetched_for_a_run_once_and_its_credentials_are_not_pinned(tmp_p
 
 
 def test_http_waits_for_the_run(tmp_path: Path) -> None:
-    result = pin_script(playbook(tmp_path, HTTP), to_run=False)
+    result = pin_script(playbook(tmp_path, HTTP), missing_is_error=False)
     assert findings_of(result) == []
     assert summarise_call(task_of(result)) == "code from https://example.com/a.py (not fetched yet)"
 
@@ -303,7 +303,7 @@ def test_an_object_is_fetched_for_a_run(tmp_path: Path, script: str, download: D
         return CODE.encode()
 
     file = playbook(tmp_path, script)
-    assert findings_of(pin_script(file, to_run=False)) == []
+    assert findings_of(pin_script(file, missing_is_error=False)) == []
     found = script_of(pin_script(file, fetch=fetch))
     assert downloads == [download]
     assert (found["uri"], found["code"]) == (download.url, CODE)
