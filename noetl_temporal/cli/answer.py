@@ -23,7 +23,7 @@ _DECISION_OPTIONS = (
     click.option(
         "--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form; VALUE is YAML."
     ),
-    click.option("--as", "by", metavar="WHO", type=NAME, help="Who decides; the user's name by default."),
+    click.option("--as", "decided_by", metavar="WHO", type=NAME, help="Who decides; the user's name by default."),
     click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the result and the event log."),
 )
 
@@ -59,7 +59,7 @@ def signal_command(execution: int | str, name: str, data: str, key: str | None) 
 @click.command("approve")
 @_add_decision_options
 def approve_command(
-    execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str
+    execution: int | str, step: str | None, fields: tuple[str, ...], decided_by: str | None, reason: str
 ) -> None:
     """Approve what the run ID waits for.
 
@@ -69,13 +69,13 @@ def approve_command(
     noetl approve 754318462739161088
     noetl approve 754318462739161088 review --form amount=3 --as ann --reason "checked"
     """
-    _decide(execution, step, fields, by, reason, approved=True)
+    _decide(execution, step, fields, decided_by, reason, approved=True)
 
 
 @click.command("reject")
 @_add_decision_options
 def reject_command(
-    execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str
+    execution: int | str, step: str | None, fields: tuple[str, ...], decided_by: str | None, reason: str
 ) -> None:
     """Reject what the run ID waits for.
 
@@ -84,39 +84,45 @@ def reject_command(
     \b
     noetl reject 754318462739161088 review --reason "too much"
     """
-    _decide(execution, step, fields, by, reason, approved=False)
+    _decide(execution, step, fields, decided_by, reason, approved=False)
 
 
 def _decide(
-    execution: int | str, step: str | None, fields: tuple[str, ...], by: str | None, reason: str, *, approved: bool
+    execution: int | str,
+    step: str | None,
+    fields: tuple[str, ...],
+    decided_by: str | None,
+    reason: str,
+    *,
+    approved: bool,
 ) -> None:
-    decided_by = by or user_name()
+    decision_maker = decided_by or user_name()
 
     async def decide(handle: RunHandle) -> Wait:
         wait = await handle.approval(step)
-        form = _form_value(fields, wait.form)
+        form = _parse_form_fields(fields, wait.form)
         send_decision = handle.approve if approved else handle.reject
-        return await send_decision(wait.name, by=decided_by, reason=reason, form=form)
+        return await send_decision(wait.name, by=decision_maker, reason=reason, form=form)
 
     execution_id, wait = send_request(execution, decide)
-    click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {decided_by}")
+    click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {decision_maker}")
 
 
-def _form_value(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert ``amount=3``: the value of a string field is taken as it is, other values are YAML, as with ``--set``."""
+def _parse_form_fields(fields: tuple[str, ...], form: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse fields such as ``amount=3``. Values of string fields are not parsed; others are YAML, as with ``--set``."""
     values: dict[str, Any] = {}
     for field in fields:
         name, equals, value = field.partition("=")
         if not equals or not name:
             raise click.UsageError(f"--form takes FIELD=VALUE, such as amount=3; got {field!r}")
         if name not in form:
-            names = ", ".join(f"{field_name} ({_type_of(form[field_name])})" for field_name in form)
+            names = ", ".join(f"{field_name} ({_field_type(form[field_name])})" for field_name in form)
             hint = f"its fields are {names}" if names else "it has no fields"
             raise click.UsageError(f"the form has no field {truncate(name)!r}: {hint}")
-        values[name] = value if _type_of(form[name]) == "string" else read_value("--form", name, value)
+        values[name] = value if _field_type(form[name]) == "string" else read_value("--form", name, value)
     return values
 
 
-def _type_of(field: Any) -> str:
-    """Return the type of a field, which is the word itself or the key ``type`` of a mapping."""
+def _field_type(field: Any) -> str:
+    """Return the type of a field, which is declared as ``TYPE`` or as ``{type: TYPE}``."""
     return str(cast("dict[str, Any]", field).get("type") if isinstance(field, dict) else field)

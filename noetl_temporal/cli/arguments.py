@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from noetl_temporal.cli.text_arguments import Text, quote_argument
+from noetl_temporal.cli.text_arguments import UnicodeText, quote_argument
 from noetl_temporal.ids import ID_LENGTHS, MAX_EXECUTION_ID, MIN_ID_CHARACTERS, exact_id
 
 __all__ = [
     "DURATION",
     "HOST_AND_PORT",
-    "LARGEST_SIZE",
+    "MAX_SIZE",
     "MOMENT",
     "NAME",
     "RUN_ID",
@@ -25,10 +25,10 @@ __all__ = [
     "read_sizes",
 ]
 
-LONGEST_NAME = 1000
+MAX_NAME_CHARACTERS = 1000
 """The maximum number of characters of a workflow id in Temporal."""
 
-LARGEST_SIZE = 10**12
+MAX_SIZE = 10**12
 """The largest number of items, pages or bytes in a forecast."""
 
 
@@ -55,7 +55,7 @@ class _RunId(click.ParamType[Any]):
             return self.fail(
                 f"{quote_argument(text)} is too short: give at least {MIN_ID_CHARACTERS} characters", param, ctx
             )
-        if not text or len(text) > LONGEST_NAME or not text.isprintable():
+        if not text or len(text) > MAX_NAME_CHARACTERS or not text.isprintable():
             return self.fail(
                 f"{quote_argument(text)} is not a run ID, such as 754318462739161088, or its first "
                 f"{MIN_ID_CHARACTERS} characters",
@@ -68,7 +68,7 @@ class _RunId(click.ParamType[Any]):
 RUN_ID = _RunId()
 
 
-class _Name(Text):
+class _Name(UnicodeText):
     """A name, which must not be empty, as an unset variable of a script is."""
 
     name = "name"
@@ -76,8 +76,8 @@ class _Name(Text):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Raises click.BadParameter."""
         text = super().convert(value, param, ctx)
-        if not 0 < len(text) <= LONGEST_NAME:
-            return self.fail(f"a name has 1 to {LONGEST_NAME:,} characters", param, ctx)
+        if not 0 < len(text) <= MAX_NAME_CHARACTERS:
+            return self.fail(f"a name has 1 to {MAX_NAME_CHARACTERS:,} characters", param, ctx)
         return text
 
 
@@ -96,7 +96,7 @@ class Seconds(click.FloatRange):
         return self.fail(f"{value!r} is not a number of seconds", param, ctx) if math.isnan(seconds) else seconds
 
 
-LONGEST_DURATION = timedelta(days=3650)
+MAX_DURATION = timedelta(days=3650)
 
 
 def parse_duration(text: str) -> float | None:
@@ -116,7 +116,7 @@ class _Duration(click.ParamType[Any]):
         if isinstance(value, timedelta):
             return value
         seconds = parse_duration(str(value))
-        if seconds is None or not 0 < seconds <= LONGEST_DURATION.total_seconds():
+        if seconds is None or not 0 < seconds <= MAX_DURATION.total_seconds():
             return self.fail(
                 f"{quote_argument(str(value))} is not a duration with a unit, such as 30s, 15m or 1h", param, ctx
             )
@@ -156,13 +156,13 @@ def read_sizes(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     sizes: dict[str, int] = {}
     for text in values:
         step, _, number = text.rpartition("=")
-        if not step or not number.isdecimal() or len(number) > len(str(LARGEST_SIZE)) or int(number) > LARGEST_SIZE:
+        if not step or not number.isdecimal() or len(number) > len(str(MAX_SIZE)) or int(number) > MAX_SIZE:
             raise click.BadParameter(f"{text!r} is not STEP=N, such as fetch=10000", param=param)
         sizes[step] = int(number)
     return sizes
 
 
-LARGEST_AMOUNT = 1_000_000
+MAX_AMOUNT = 1_000_000
 
 
 def read_amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, float]:
@@ -178,7 +178,7 @@ def read_amounts(ctx: click.Context, param: click.Parameter, values: tuple[str, 
             amount = float(number)
         except ValueError:
             amount = 0.0
-        if not tool or not 0 < amount <= LARGEST_AMOUNT:
+        if not tool or not 0 < amount <= MAX_AMOUNT:
             raise click.BadParameter(f"{value!r} is not TOOL=N, such as http=20", param=param)
         amounts[tool] = amount
     return amounts
@@ -192,10 +192,10 @@ class _HostAndPort(click.ParamType[Any]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         """Raises click.BadParameter."""
         host, _, port = str(value).rpartition(":")
-        if not port.isdecimal() or not port.isascii() or int(port) > LARGEST_PORT:
+        if not port.isdecimal() or not port.isascii() or int(port) > MAX_PORT:
             return self.fail(f"{quote_argument(str(value))} is not HOST:PORT, such as 127.0.0.1:9100", param, ctx)
         return host.strip("[]") or "127.0.0.1", int(port)
 
 
 HOST_AND_PORT = _HostAndPort()
-LARGEST_PORT = 65_535
+MAX_PORT = 65_535

@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.open_waits import OpenWait, open_wait
-from noetl_temporal.cli.suspensions import Suspension, lines_of, suspensions_of
+from noetl_temporal.cli.suspensions import Suspension, reported_suspensions, suspension_lines
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.read import CalledRun, open_runs_below
@@ -20,7 +20,7 @@ from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRun
 
 __all__ = ["CalledWaits", "query_open_waits", "read_called_waits"]
 
-MOST_RUNS = 20
+MAX_RUNS = 20
 """The maximum number of called runs that are queried."""
 
 _QUERY_TIMEOUT = datetime.timedelta(seconds=5)
@@ -35,7 +35,7 @@ class CalledWaits(NamedTuple):
 
     def lines(self) -> Iterator[str]:
         """Yield a line for each, with its message and command."""
-        yield from lines_of(self.suspensions)
+        yield from suspension_lines(self.suspensions)
         yield from (wait.line() for wait in self.waits)
 
 
@@ -51,7 +51,7 @@ async def read_called_waits(log: EventLog | None, runs: Runs, execution_id: int)
             continue
         for wait in (open_wait(run.execution_id, wait) for wait in reported_waits.waits):
             called_waits.waits.append(replace(wait, name=f"{run.path}: {wait.name}"))
-        held_steps = [step for step in suspensions_of(run.execution_id, reported_waits) if step.run]
+        held_steps = [step for step in reported_suspensions(run.execution_id, reported_waits) if step.run]
         called_waits.suspensions.extend(replace(step, name=f"{run.path}: {step.name}") for step in held_steps)
     return called_waits
 
@@ -60,7 +60,7 @@ async def _open_runs(log: EventLog | None, execution_id: int) -> list[CalledRun]
     if log is not None:
         with contextlib.suppress(DeploymentError):
             async with log.connection() as connection:
-                return await open_runs_below(connection, execution_id, MOST_RUNS)
+                return await open_runs_below(connection, execution_id, MAX_RUNS)
     return []
 
 

@@ -12,10 +12,10 @@ import click
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields, entry_of
+from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields, find_entry
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_document, echo_json
 from noetl_temporal.utc_time import utc_cell
 
@@ -81,7 +81,7 @@ def show_command(name: str, as_json: bool) -> None:
     noetl catalog show etl/load
     noetl catalog show etl/load@3 > load.yaml
     """
-    entry = _run_query(lambda dsn: entry_of(dsn, name))
+    entry = _run_query(lambda dsn: find_entry(dsn, name))
     if as_json:
         echo_json(msgspec.json.encode(entry).decode())
     else:
@@ -106,9 +106,9 @@ def diff_command(old: str, new: str | None) -> None:
     async def read_texts(dsn: str) -> list[tuple[str, str]]:
         from noetl_temporal.catalog_store import split_version
 
-        entries = [await entry_of(dsn, old)]
+        entries = [await find_entry(dsn, old)]
         if file is None:
-            entries.append(await entry_of(dsn, new or split_version(old)[0]))
+            entries.append(await find_entry(dsn, new or split_version(old)[0]))
         return [(entry.name, entry.content) for entry in entries]
 
     versions = _run_query(read_texts)
@@ -130,7 +130,7 @@ def _read_text(file: Path) -> str:
 
 def _run_query(query: Callable[[str], Awaitable[T]]) -> T:
     running_deployment()
-    log_nowhere()
+    discard_log()
     dsn = catalog_dsn()
 
     async def run_query() -> T:

@@ -14,8 +14,8 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.findings import credential_spans, show_findings
 from noetl_temporal.cli.playbook import NOTHING_STARTED, Playbook
+from noetl_temporal.cli.show_diagnostics import credential_spans, show_diagnostics
 from noetl_temporal.environment import NO_CATALOG, dsn_from_environment
 from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgumentError
 
@@ -23,7 +23,14 @@ if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_compiler import Result
     from noetl_temporal.catalog_store import CatalogEntry
 
-__all__ = ["catalog_dsn", "entry_fields", "entry_of", "is_registered", "read_registered", "refuse_path_without_version"]
+__all__ = [
+    "catalog_dsn",
+    "entry_fields",
+    "find_entry",
+    "is_registered",
+    "read_registered",
+    "refuse_path_without_version",
+]
 
 
 def is_registered(file: Path) -> bool:
@@ -81,9 +88,9 @@ def read_registered(name: str, request: Mapping[str, Json], credentials: Path | 
     Exits with WRONG if it has errors. ``credentials`` is the file with those of its scripts. Raises NotStartedError,
     DeploymentError."""
     dsn = catalog_dsn()
-    playbook, problems = asyncio.run(_read(dsn, name, request, credentials))
-    for result in problems:
-        show_findings(result, NOTHING_STARTED)
+    playbook, results = asyncio.run(_read(dsn, name, request, credentials))
+    for result in results:
+        show_diagnostics(result, NOTHING_STARTED)
     if playbook is None:
         sys.exit(WRONG)
     return playbook
@@ -95,7 +102,7 @@ async def _read(
     from noetl_temporal.catalog_runs import pin_called_playbooks
     from noetl_temporal.compiling import compile_to_run
 
-    entry = await entry_of(dsn, name, NotStartedError)
+    entry = await find_entry(dsn, name, NotStartedError)
     result = await asyncio.to_thread(compile_to_run, entry.source, request, credentials)  # scripts are fetched
     if result.graph is None:
         return None, (result,)
@@ -105,11 +112,11 @@ async def _read(
     return Playbook(result.graph, entry.content, credential_spans(result), calls), (result,)
 
 
-async def entry_of(dsn: str, name: str, error: type[StackError] = WrongArgumentError) -> CatalogEntry:
-    """Return the version that ``path@version`` names. Raises ``error`` if there is none, DeploymentError."""
+async def find_entry(dsn: str, name: str, error_type: type[StackError] = WrongArgumentError) -> CatalogEntry:
+    """Return the version with this name, ``path@version``. Raises ``error_type`` if there is none, DeploymentError."""
     from noetl_temporal.catalog_store import UnknownPlaybookError, get_entry, split_version
 
     try:
         return await get_entry(dsn, *split_version(name))
-    except UnknownPlaybookError as unknown:
-        raise error(str(unknown)) from None
+    except UnknownPlaybookError as error:
+        raise error_type(str(error)) from None

@@ -9,7 +9,7 @@ from ipaddress import ip_address
 import click
 
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.logs import log_to_terminal
+from noetl_temporal.cli.logging_setup import log_to_stderr
 
 __all__ = ["TOKEN_VARIABLE", "codec_server_command"]
 
@@ -48,7 +48,7 @@ def codec_server_command(port: int, origin: str | None, host: str, allow_remote:
     ui_url = origin or deployment.ui
     if not ui_url:
         raise click.UsageError("--origin is required: the URL where you open the Web UI, such as http://localhost:8233")
-    log_to_terminal()
+    log_to_stderr()
     asyncio.run(_serve(host, port, _origin_of(ui_url), token))
 
 

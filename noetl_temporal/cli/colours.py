@@ -11,7 +11,7 @@ from noetl_compiler.diagnostics import Diagnostic, Severity
 from noetl_compiler.printable import printable
 from noetl_temporal.cli.console import console, error_console, styled_text
 
-__all__ = ["echo_coloured", "echo_finding"]
+__all__ = ["echo_coloured", "echo_diagnostic"]
 
 
 class _Preview(RegexHighlighter):
@@ -48,7 +48,7 @@ def echo_coloured(text: str) -> None:
 _SEVERITIES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
 
 
-def echo_finding(text: str, diagnostic: Diagnostic) -> None:
+def echo_diagnostic(text: str, diagnostic: Diagnostic) -> None:
     """Print a rendered diagnostic to stderr; without colours if the terminal has none."""
     word = f"{diagnostic.severity.value}[{diagnostic.code.value}]"
     before, _, after = text.partition(f": {word}: ")

@@ -22,10 +22,10 @@ from noetl_compiler.sarif import sarif
 from noetl_compiler.scripts import with_scripts
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.cli.arguments import read_sizes
-from noetl_temporal.cli.findings import show_findings
-from noetl_temporal.cli.output import Text, print_texts, terminal_width, write_texts
+from noetl_temporal.cli.output import FileOutput, print_outputs, terminal_width, write_outputs
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.render import FORMATS, RenderOptions, render_graph
+from noetl_temporal.cli.show_diagnostics import show_diagnostics
 from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["compile_command"]
@@ -36,7 +36,9 @@ _FOR_REQUEST = "For --forecast and scripts: "
 
 @click.command("compile")
 @click.argument("paths", nargs=-1, required=True, metavar="FILE|FOLDER|-...", type=click.Path())
-@click.option("--format", "form", type=click.Choice(FORMATS), default="tree", show_default=True, help="Output format.")
+@click.option(
+    "--format", "output_format", type=click.Choice(FORMATS), default="tree", show_default=True, help="Output format."
+)
 @click.option("-o", "--output", type=click.Path(), help="Output file; for several playbooks, output folder.")
 @click.option(
     "--playbooks",
@@ -46,17 +48,24 @@ _FOR_REQUEST = "For --forecast and scripts: "
 )
 @click.option(
     "--diagnostics",
-    "findings",
+    "diagnostics_format",
     type=click.Choice(("text", "json", "sarif")),
     default="text",
     show_default=True,
     help="text: to stderr, with the graph on stdout; json or sarif (for CI): to stdout, without the graph.",
 )
-@click.option("--explain", "steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why.")
+@click.option(
+    "--explain", "explained_steps", multiple=True, metavar="STEP", help="Show what this step compiles to, and why."
+)
 @click.option(
     "--forecast", "shows_forecast", is_flag=True, help="Show the events, bytes, calls and actions a run will take."
 )
-@click.option("--guarantees", is_flag=True, help="Show what each call guarantees if a worker or server crashes.")
+@click.option(
+    "--guarantees",
+    "shows_guarantees",
+    is_flag=True,
+    help="Show what each call guarantees if a worker or server crashes.",
+)
 @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=f"{_FOR_REQUEST}a value of the request.")
 @click.option("--payload", metavar="JSON|@FILE", help=f"{_FOR_REQUEST}the request.")
 @click.option("--items", multiple=True, callback=read_sizes, metavar="STEP=N", help=f"{_FOR_FORECAST}items of a loop.")
@@ -67,13 +76,13 @@ _FOR_REQUEST = "For --forecast and scripts: "
 @click.option("--strict", is_flag=True, help="Exit with status 1 on warnings too.")
 def compile_command(
     paths: tuple[str, ...],
-    form: str,
+    output_format: str,
     output: str | None,
     playbooks: Path | None,
-    findings: str,
-    steps: tuple[str, ...],
+    diagnostics_format: str,
+    explained_steps: tuple[str, ...],
     shows_forecast: bool,
-    guarantees: bool,
+    shows_guarantees: bool,
     settings: tuple[str, ...],
     payload: str | None,
     strict: bool,
@@ -95,22 +104,33 @@ def compile_command(
     tools = installed_tools()
     width = terminal_width() if output is None else None
     options = RenderOptions(
-        form, steps, shows_forecast, guarantees, read_payload(payload, settings), Sizes(**sizes), tools, width
+        output_format,
+        explained_steps,
+        shows_forecast,
+        shows_guarantees,
+        read_payload(payload, settings),
+        Sizes(**sizes),
+        tools,
+        width,
     )
     results = _compile_all(paths, playbooks, options.request, tools)
     if options.request and not options.has_forecast and not any(map(_has_script, results)):
         raise click.UsageError("--set and --payload need --forecast, --format html or a playbook with scripts")
-    prints_several = findings == "text" and len(results) > 1
+    prints_several = diagnostics_format == "text" and len(results) > 1
     is_folder = prints_several or (output or "").endswith(os.sep)
-    if prints_several and output is None and form in ("svg", "html") and options.suffix != "txt":
-        raise click.UsageError(f"--format {form} of {len(results)} playbooks needs -o FOLDER")
-    texts = (
-        _render_graphs(results, options, strict=strict) if findings == "text" else _render_findings(results, findings)
+    if prints_several and output is None and output_format in ("svg", "html") and options.suffix != "txt":
+        raise click.UsageError(f"--format {output_format} of {len(results)} playbooks needs -o FOLDER")
+    outputs = (
+        _render_graphs(results, options, strict=strict)
+        if diagnostics_format == "text"
+        else _render_diagnostics(results, diagnostics_format)
     )
     if output is None:
-        print_texts(texts, has_titles=prints_several and options.suffix == "txt", has_colours=options.suffix == "txt")
+        print_outputs(
+            outputs, has_titles=prints_several and options.suffix == "txt", has_colours=options.suffix == "txt"
+        )
     else:
-        write_texts(texts, Path(output), options.suffix, into_folder=is_folder)
+        write_outputs(outputs, Path(output), options.suffix, into_folder=is_folder)
     sys.exit(int(any(result.graph is None or (strict and result.diagnostics) for result in results)))
 
 
@@ -122,18 +142,20 @@ def _has_script(result: Result) -> bool:
     return any(isinstance(mapping_of(task.config).get("script"), dict) for task in tasks)
 
 
-def _render_graphs(results: Sequence[Result], options: RenderOptions, *, strict: bool) -> list[Text]:
+def _render_graphs(results: Sequence[Result], options: RenderOptions, *, strict: bool) -> list[FileOutput]:
     for result in results:
-        show_findings(result, "there is no graph", strict=strict)
+        show_diagnostics(result, "there is no graph", strict=strict)
     if len(results) > 1:
         click.echo(_summary(results), err=True)
     return [
-        Text(graph.source.file, render_graph(graph, result, options)) for result in results if (graph := result.graph)
+        FileOutput(graph.source.file, render_graph(graph, result, options))
+        for result in results
+        if (graph := result.graph)
     ]
 
 
 def _summary(results: Sequence[Result]) -> str:
-    """``12 playbooks: 10 compile (3 with warnings), 2 have errors``."""
+    """Return ``12 playbooks: 10 compile (3 with warnings), 2 have errors``."""
     valid = [result for result in results if result.graph is not None]
     warning_count = sum(bool(result.diagnostics) for result in valid)
     warnings = f" ({warning_count} with warnings)" if warning_count else ""
@@ -142,10 +164,10 @@ def _summary(results: Sequence[Result]) -> str:
     return f"{len(results)} playbooks: {len(valid)} {'compiles' if len(valid) == 1 else 'compile'}{warnings}{errors}"
 
 
-def _render_findings(results: Sequence[Result], form: str) -> list[Text]:
+def _render_diagnostics(results: Sequence[Result], diagnostics_format: str) -> list[FileOutput]:
     diagnostics = [diagnostic for result in results for diagnostic in result.diagnostics]
-    text = sarif(diagnostics, str(Path.cwd())) if form == "sarif" else diagnostics_json(diagnostics)
-    return [Text("findings", printable_json(text))]
+    text = sarif(diagnostics, str(Path.cwd())) if diagnostics_format == "sarif" else diagnostics_json(diagnostics)
+    return [FileOutput("diagnostics", printable_json(text))]
 
 
 def _compile_all(paths: Sequence[str], folder: Path | None, request: dict[str, Json], tools: Tools) -> list[Result]:

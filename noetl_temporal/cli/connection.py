@@ -25,16 +25,16 @@ CLUSTER_VARIABLES = (TEMPORAL_ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CO
 class Deployment(NamedTuple):
     """A cluster, or the stack of a folder.
 
-    ``ui`` is the URL of its web UI, if known. With ``serve``, this process must be the worker and the mirror.
+    ``ui`` is the URL of its web UI, if known. ``serves_here``: this process must run the worker and the mirror.
     ``credentials`` is the value of NOETL_CREDENTIALS with which the stack was started.
     """
 
     ui: str | None = None
-    serve: bool = False
+    serves_here: bool = False
     credentials: str = ""
 
 
-def _is_cluster_set() -> bool:
+def _names_cluster() -> bool:
     return any(os.environ.get(name) for name in CLUSTER_VARIABLES)
 
 
@@ -44,7 +44,7 @@ def deployment_to_run() -> Generator[Deployment]:
 
     Raises NotStartedError; StackError at its end.
     """
-    if _is_cluster_set():
+    if _names_cluster():
         yield Deployment()
         return
     with ExitStack() as exit_stack:
@@ -80,7 +80,7 @@ def deployment_to_submit() -> Deployment:
 
     Raises NotStartedError.
     """
-    if _is_cluster_set():
+    if _names_cluster():
         return Deployment()
     home = Home()
     addresses = running_stack(home)
@@ -97,7 +97,7 @@ def deployment_to_submit() -> Deployment:
 
 def running_deployment() -> Deployment:
     """Return the deployment that is running; the environment then names it. Raises NoStackError if there is none."""
-    if _is_cluster_set():
+    if _names_cluster():
         return Deployment()
     home = Home()
     addresses = running_stack(home)

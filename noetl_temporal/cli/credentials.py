@@ -63,7 +63,7 @@ async def check_names_of_workers(graphs: Iterable[Graph], client: Client) -> Non
 def warn_of_ignored_credentials(deployment: Deployment) -> None:
     """Warn if NOETL_CREDENTIALS has no effect because this process does not serve the run."""
     file = os.environ.get(CREDENTIALS_VARIABLE)
-    if file and not deployment.serve and file != deployment.credentials:
+    if file and not deployment.serves_here and file != deployment.credentials:
         click.echo(
             f"{CREDENTIALS_VARIABLE} is ignored here: it is read where the worker starts. "
             "Restart the stack, or use --credentials",

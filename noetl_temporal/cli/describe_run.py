@@ -13,11 +13,11 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.called_waits import CalledWaits, query_open_waits, read_called_waits
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.log_reading import log_summary
+from noetl_temporal.cli.log_summary import read_log_summary
 from noetl_temporal.cli.open_waits import open_wait
-from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
+from noetl_temporal.cli.run_problems import RunProblem, read_run_problems
 from noetl_temporal.cli.run_report import RunSummary
-from noetl_temporal.cli.suspensions import suspensions_of
+from noetl_temporal.cli.suspensions import reported_suspensions
 from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
@@ -33,7 +33,7 @@ _QUERY_TIMEOUT = datetime.timedelta(seconds=5)
 """Timeout of queries. Without workers a run does not respond; then its steps are read from the event log."""
 
 
-async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: str | None) -> RunSummary:
+async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui_url: str | None) -> RunSummary:
     """Describe a run. If it is running, the summary has the steps started so far and no result.
 
     Raises RPCError.
@@ -44,12 +44,12 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
     is_cancelling = is_running and description.raw_description.workflow_extended_info.cancel_requested
     problems: list[RunProblem] = []
     if is_running:
-        problems = await problems_of_run(runs.temporal, handle.workflow_id, handle.execution_id)
-    log_facts = await log_summary(log, description.namespace, handle, description.run_id)
+        problems = await read_run_problems(runs.temporal, handle.workflow_id, handle.execution_id)
+    log_summary = await read_log_summary(log, description.namespace, handle, description.run_id)
     start_time = await _start_time(runs, handle, description)
     has_worker = is_running and all(problem.kind == "paused_call" for problem in problems)
     open_waits = await query_open_waits(handle) if has_worker else OpenWaits([])
-    suspensions = tuple(suspensions_of(handle.execution_id, open_waits))
+    suspensions = tuple(reported_suspensions(handle.execution_id, open_waits))
     called_waits = await read_called_waits(log, runs, handle.execution_id) if has_worker else CalledWaits([], [])
     steps = report.steps or await _step_statuses(log, handle, report.status, has_worker=has_worker)
     end = description.close_time or datetime.datetime.now(datetime.UTC)
@@ -66,14 +66,14 @@ async def describe_run(runs: Runs, handle: RunHandle, log: EventLog | None, ui: 
         rerun_from=report.rerun_from,
         reason=await _cancel_reason(handle) if is_cancelling and has_worker else "",
         duration_seconds=round((end - start_time).total_seconds(), 3),
-        ui_url=_ui_page(ui, description.namespace, handle.workflow_id, description.run_id),
+        ui_url=_ui_page(ui_url, description.namespace, handle.workflow_id, description.run_id),
         problems=tuple(problems),
         cancelling=is_cancelling,
         waits=(*(open_wait(handle.execution_id, wait) for wait in open_waits.waits), *called_waits.waits),
         suspensions=(*suspensions, *called_waits.suspensions),
         held=open_waits.held_count,
     )
-    return log_facts.add_to(summary)
+    return log_summary.add_to(summary)
 
 
 def _is_paused_in_temporal(description: WorkflowExecutionDescription, problems: Iterable[RunProblem]) -> bool:
@@ -83,7 +83,7 @@ def _is_paused_in_temporal(description: WorkflowExecutionDescription, problems: 
 
 
 def _with_waits(steps: dict[str, dict[str, Json]], open_waits: OpenWaits) -> dict[str, dict[str, Json]]:
-    """Return the steps with the status "waiting" where they wait for a time, a signal or a person."""
+    """Return the steps; those that wait for a time, a signal or a person have the status "waiting"."""
     waiting = {wait.step for wait in open_waits.waits}
     return {
         name: {**step, "status": "waiting"} if name in waiting and step["status"] == "running" else step
@@ -147,18 +147,17 @@ async def _counted_steps(log: EventLog | None, handle: RunHandle, status: str) -
 
 
 def steps_from_log(steps: list[StepSummary], status: str) -> dict[str, dict[str, Json]]:
-    """Return the steps in the form of a report: name -> {status, reused?, attempts, retries, iterations?,
-    duration_seconds}.
+    """Return the steps as in a report: name -> {status, reused?, attempts, retries, iterations?, duration_seconds}.
 
     A step that was active when the run ended is cancelled, even if its row is not written yet.
     """
     statuses: dict[str, dict[str, Json]] = {}
-    is_over = status not in ("running", "paused")
+    has_ended = status not in ("running", "paused")
     for step in steps:
         active = "waiting" if step.is_waiting else "running"
         open_statuses = {"STARTED": active, "PAUSED": "held"}
         step_status = open_statuses.get(step.status, step.status.lower())
-        if is_over and step.status in open_statuses:
+        if has_ended and step.status in open_statuses:
             step_status = "cancelled"
         counts: dict[str, Json] = {"attempts": step.attempts, "retries": step.retries, **_iterations(step)}
         reused: dict[str, Json] = {"reused": True} if step.reused else {}
@@ -174,7 +173,7 @@ def _iterations(step: StepSummary) -> dict[str, Json]:
     return {"iterations": {"total": total, "success": ended - failed, "failed": failed, "skipped": total - ended}}
 
 
-def _ui_page(ui: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
-    if ui is None:
+def _ui_page(ui_url: str | None, namespace: str, workflow_id: str, run_id: str) -> str | None:
+    if ui_url is None:
         return None
-    return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/timeline"
+    return f"{ui_url}/namespaces/{namespace}/workflows/{quote(workflow_id, safe='')}/{run_id}/timeline"

@@ -13,7 +13,7 @@ from noetl_temporal.utc_time import utc_cell
 
 __all__ = ["schedule_details", "schedule_table"]
 
-_MOST_NEXT_TIMES = 5
+_MAX_NEXT_TIMES = 5
 
 _UNITS = (("d", 86_400), ("h", 3_600), ("m", 60))
 
@@ -54,7 +54,7 @@ def _lines(schedule: PlaybookSchedule) -> Iterator[tuple[str, str]]:
     if schedule.is_paused:
         yield "paused", schedule.note
     else:
-        for number, at in enumerate(schedule.next[:_MOST_NEXT_TIMES]):
+        for number, at in enumerate(schedule.next[:_MAX_NEXT_TIMES]):
             yield "" if number else "next", _rounded_time(at)
     yield "runs", f"{schedule.started} started, {schedule.skipped} skipped by overlap, {schedule.missed} too late"
     for run in reversed(schedule.runs):

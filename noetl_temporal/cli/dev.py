@@ -37,9 +37,9 @@ DOWN_SECONDS = 40.0
 
 POLL_SECONDS = 0.05
 SERVE = "dev serve"
-"""The arguments of the serving process, by which it is recognised."""
+"""The arguments of the serving process, which identify it."""
 
-BUSY = 75
+BUSY_STATUS = 75
 """The exit status of `dev serve` if another process owns the stack; `dev up` then waits for that process."""
 
 
@@ -119,20 +119,20 @@ def serve_command() -> None:
     try:
         serve(Home())
     except BusyError:
-        sys.exit(BUSY)
+        sys.exit(BUSY_STATUS)
 
 
 dev_group.add_command(list_command)
 dev_group.add_command(rm_command)
 
 
-def _show(home: Home, addresses: Addresses, shorten: Callable[[str], str]) -> None:
+def _show(home: Home, addresses: Addresses, format_dsn: Callable[[str], str]) -> None:
     """Print the addresses. Only ``status`` prints passwords, because scripts may log the output of ``up``."""
     rows = {
         "web ui": addresses.ui,
         "temporal": f"{addresses.temporal} (namespace default)",
-        "event log": shorten(addresses.postgres_tcp),
-        "playbooks": shorten(addresses.playbooks),
+        "event log": format_dsn(addresses.postgres_tcp),
+        "playbooks": format_dsn(addresses.playbooks),
         "data": str(home.root),
         "signing key": addresses.signing_key_file,
         "logs": str(home.log("*")),
@@ -166,7 +166,7 @@ def _start(home: Home) -> Addresses:
         owner = home.owner()
         if owner is None and process is None:
             process = _spawn_server(log)
-        elif owner is None and process and process.poll() == BUSY:
+        elif owner is None and process and process.poll() == BUSY_STATUS:
             process = None
         elif owner is None and process and process.poll() is not None:
             raise StackError(read_text(log).strip().removeprefix("Error: ") or f"the stack ended: see {log}")

@@ -11,13 +11,13 @@ if TYPE_CHECKING:  # importing the database driver is slow
 
 __all__ = ["event_details"]
 
-_SHOWN_FIELDS = (
+_UNCHANGED_FIELDS = (
     *("page", "iteration", "attempt_number", "do", "to", "rows", "kind", "allowed", "stopped_by", "reason"),
     *("rerun_of", "rerun_from"),
 )
 """The fields of an event's meta that are shown unchanged."""
 
-_MOST_CHARACTERS = 80
+_MAX_CHARACTERS = 80
 """Characters of a condition that are shown."""
 
 
@@ -28,7 +28,7 @@ def event_details(row: Event) -> str:
     meta = {**row.meta, **row.meta.get("retry", {}), **row.meta.get("sink", {})}
     details = [
         f"{name.removesuffix('_number').replace('_', ' ')} {meta[name]}"
-        for name in _SHOWN_FIELDS
+        for name in _UNCHANGED_FIELDS
         if meta.get(name) is not None
     ]
     details += [_routes_text(row.meta)] if row.event_type == "next.evaluated" else []
@@ -40,8 +40,8 @@ def _decision_text(meta: dict[str, Any]) -> list[str]:
     """Return what a person decided: ``approved by ann``, ``retry by bob``."""
     approved = meta.get("approved")
     decision = meta.get("action") or ("" if approved is None else "approved" if approved else "rejected")
-    by = f"by {meta['by']}" if meta.get("by") else ""
-    return [text] if (text := f"{decision} {by}".strip()) else []
+    person = f"by {meta['by']}" if meta.get("by") else ""
+    return [text] if (text := f"{decision} {person}".strip()) else []
 
 
 def _routes_text(meta: dict[str, Any]) -> str:
@@ -56,5 +56,5 @@ def _routes_text(meta: dict[str, Any]) -> str:
 
 def _arc_text(arc: dict[str, Any]) -> str:
     when = " ".join(str(arc.get("when") or "").split())
-    condition = f"{when[:_MOST_CHARACTERS]}..." if len(when) > _MOST_CHARACTERS else when
+    condition = f"{when[:_MAX_CHARACTERS]}..." if len(when) > _MAX_CHARACTERS else when
     return f"{arc['to']} when {condition}" if condition else str(arc["to"])

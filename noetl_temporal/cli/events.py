@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # importing the database driver is slow
 
 __all__ = ["EventTable", "events_command", "print_json"]
 
-WIDEST = 60
+MAX_WIDTH = 60
 """The maximum width of a column; a longer cell shifts the rest of its line."""
 
 SUPERSEDED = "superseded by a reset"
@@ -50,13 +50,14 @@ def events_command(execution: int | str | None, last: int | None, as_json: bool)
 async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> None:
     """Print each page as it is read: a log may have millions of rows."""
     from noetl_temporal.cli.logged_run import logged_events
-    from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
+    from noetl_temporal.cli.named_run import latest_run_in_temporal, resolve_execution_id
     from noetl_temporal.environment import dsn_from_environment
 
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
-    execution, is_empty = await execution_of(run) or await latest_in_temporal(), True
+    execution = await resolve_execution_id(run) or await latest_run_in_temporal()
+    is_empty = True
     table: EventTable | None = None
     async with aclosing(logged_events(dsn, execution, last)) as pages:
         async for page in pages:
@@ -78,11 +79,11 @@ def print_json(page: EventPage) -> None:
 
 
 class EventTable:
-    """The table of all pages. Its columns are as wide as the longest text on any of them, up to WIDEST."""
+    """The table of all pages. Its columns are as wide as the longest text on any of them, up to MAX_WIDTH."""
 
-    def __init__(self, first: EventPage) -> None:
-        event, node, status, seconds = _widths(first)
-        self._lines = ColumnWriter(
+    def __init__(self, first_page: EventPage) -> None:
+        event, node, status, seconds = _widths(first_page)
+        self._writer = ColumnWriter(
             (
                 Column("time (UTC)", len("00:00:00.000")),
                 Column("event", event),
@@ -91,13 +92,13 @@ class EventTable:
                 Column("seconds", seconds, is_number=True),
             )
         )
-        self._lines.write_header()
+        self._writer.write_header()
 
     def write(self, page: EventPage) -> None:
         """Write the rows of a page."""
         for row in page.rows:
             event = row.event
-            self._lines.write(
+            self._writer.write(
                 event.event_time.strftime("%H:%M:%S.%f")[:-3],
                 event.event_type,
                 event.node_name,
@@ -106,12 +107,12 @@ class EventTable:
                 ", ".join(filter(None, [SUPERSEDED if row.is_superseded else "", event_details(event)])),
                 style="dim" if row.is_superseded else "",
             )
-        self._lines.flush()
+        self._writer.flush()
 
 
-def _widths(first: EventPage) -> tuple[int, int, int, int]:
+def _widths(first_page: EventPage) -> tuple[int, int, int, int]:
     """Return the widths of the columns event, node, status and seconds."""
-    events, widths = [row.event for row in first.rows], first.widths
+    events, widths = [row.event for row in first_page.rows], first_page.widths
     if widths is None:
         columns = (
             max(cell_len(event.event_type) for event in events),
@@ -121,7 +122,7 @@ def _widths(first: EventPage) -> tuple[int, int, int, int]:
         )
     else:
         columns = widths.event_type, widths.node_name, widths.status, len(_seconds(widths.duration))
-    event, node, status, seconds = (min(WIDEST, width) for width in columns)
+    event, node, status, seconds = (min(MAX_WIDTH, width) for width in columns)
     return max(len("event"), event), max(len("node"), node), max(len("status"), status), max(len("seconds"), seconds)
 
 

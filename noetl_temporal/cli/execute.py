@@ -37,7 +37,6 @@ from noetl_temporal.stack.errors import StackError
 
 __all__ = ["RunOptions", "execute"]
 
-
 Show: TypeAlias = Callable[[RunSummary, bool], None]
 """Shows how a run ended, and records whether it was interrupted."""
 
@@ -110,7 +109,7 @@ async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view:
             interrupts = signals.enter_context(catch_interrupts())
             with view:
                 submit = partial(_submit, client, options, queues)
-                handle = await submit_run(submit, run.execution_id, interrupts, view.say)
+                handle = await submit_run(submit, run.execution_id, interrupts, view.show_message)
                 run.is_submitted = True
                 graph, is_verbose = options.playbook.graph, options.is_verbose
                 follower = RunFollower(
@@ -154,13 +153,13 @@ async def _serve(
     services: AsyncExitStack, client: NoetlClient, options: RunOptions, deployment: Deployment
 ) -> dict[str, str]:
     """Serve the run if this process must, until ``services`` is closed. Return the run's own queues by tool kind."""
-    if not deployment.serve and not options.credentials:
+    if not deployment.serves_here and not options.credentials:
         await check_names_of_workers(options.playbook.graphs, client.temporal)
         return {}
     from noetl_temporal.cli import local_worker  # imports all tools and Temporal's worker, which takes long
 
     check_names(options.playbook.graphs, credential_source(options.credentials))
-    if not deployment.serve:
+    if not deployment.serves_here:
         return await services.enter_async_context(local_worker.serve_tools(client.temporal, options.credentials))
     if client.dsn:
         await services.enter_async_context(local_worker.serve_all(client.temporal, client.dsn, options.credentials))

@@ -137,7 +137,7 @@ def _entry_lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
     yield f"{entry.path}: {entry.value}{required_note}" if entry.value else entry.path
     yield from _paragraph(entry.about)
     if entry.tool is not None:
-        yield from _tool_facts(entry.tool, is_supported=kinds.is_supported(entry.path))
+        yield from _tool_properties(entry.tool, is_supported=kinds.is_supported(entry.path))
     if entry.choices:
         yield "\nValues:"
         yield from _table(entry.choices)
@@ -161,7 +161,7 @@ def _entry_lines(entry: KeyEntry, kinds: ToolKinds) -> Iterator[str]:
         yield from _table([(name, field.about) for name, field in entry.tool.result.items()])
 
 
-def _tool_facts(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
+def _tool_properties(tool: ToolDescription, *, is_supported: bool) -> Iterator[str]:
     """Yield the properties of all calls of a kind."""
     if tool.problem:
         yield from _paragraph(f"It is installed and cannot be used: {tool.problem}")

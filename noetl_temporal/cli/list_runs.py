@@ -17,7 +17,7 @@ from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.console import print_table, styled_text
 from noetl_temporal.cli.exits import FAILED
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import RUN_STATUSES, RunStatus
 from noetl_temporal.utc_time import utc_cell
@@ -27,10 +27,10 @@ if TYPE_CHECKING:  # importing Temporal is slow
 
 __all__ = ["list_command", "run_table"]
 
-WIDEST_ERROR = 60
+MAX_ERROR_WIDTH = 60
 
 
-def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
+def _parse_since(ctx: click.Context, param: click.Parameter, text: str | None) -> datetime | None:
     """Parse ``2h``, a date or a time (UTC unless it has an offset). Raises click.BadParameter."""
     del ctx
     if text is None:
@@ -59,9 +59,9 @@ def _since(ctx: click.Context, param: click.Parameter, text: str | None) -> date
     help="Only runs with this status; may be repeated.",
 )
 @click.option(
-    "--since", metavar="AGE|TIME", callback=_since, help="Only runs started since then, such as 2h or 2026-11-23."
+    "--since", metavar="AGE|TIME", callback=_parse_since, help="Only runs started since then, such as 2h or 2026-11-23."
 )
-@click.option("--ended-since", metavar="AGE|TIME", callback=_since, help="Only runs that ended since then.")
+@click.option("--ended-since", metavar="AGE|TIME", callback=_parse_since, help="Only runs that ended since then.")
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="The maximum number of runs to show."
 )
@@ -99,7 +99,7 @@ def list_command(
       2    the command line or the deployment is wrong; nothing was listed
     """
     running_deployment()
-    log_nowhere()
+    discard_log()
     with importing():
         from noetl_temporal.run_list import RunFilter
     runs = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
@@ -155,7 +155,7 @@ def run_table(runs: Sequence[ListedRun]) -> Table:
     for name in ("execution", "status", "path", *origins, "started (UTC)"):
         table.add_column(name, no_wrap=True)
     table.add_column("seconds", justify="right", no_wrap=True)
-    table.add_column("", overflow="ellipsis", no_wrap=True, max_width=WIDEST_ERROR)
+    table.add_column("", overflow="ellipsis", no_wrap=True, max_width=MAX_ERROR_WIDTH)
     for run in runs:
         seconds = ((run.ended or datetime.now(UTC)) - run.started).total_seconds()
         table.add_row(

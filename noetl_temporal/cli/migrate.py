@@ -12,10 +12,10 @@ from noetl_activities.installed_tools import installed_tools
 from noetl_compiler.migration import Migration, migrate_parsed
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.exits import FAILED
-from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import path_below
 from noetl_temporal.cli.printable_stream import echo_document
 from noetl_temporal.cli.rewrite_files import rewrite, unified_diff
+from noetl_temporal.cli.show_diagnostics import show_diagnostics
 from noetl_temporal.cli.sources import parsed_playbooks
 
 __all__ = ["migrate_command"]
@@ -68,7 +68,7 @@ def _report_notes(migration: Migration) -> None:
     """Print the errors of a playbook, and the notes about what its new form drops or writes as extensions."""
     file = migration.source.file
     if migration.compilation.graph is None:
-        show_findings(migration.compilation, _NOTHING_WRITTEN)
+        show_diagnostics(migration.compilation, _NOTHING_WRITTEN)
     for note in migration.notes if migration.is_changed or migration.defect else ():
         click.echo(printable_line(f"{file}:{note.span.line}:{note.span.col}: note: {note.message}"), err=True)
     if migration.defect:

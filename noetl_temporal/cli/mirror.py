@@ -11,7 +11,7 @@ import click
 from noetl_temporal.cli.arguments import HOST_AND_PORT
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
-from noetl_temporal.cli.logs import log_to_terminal
+from noetl_temporal.cli.logging_setup import log_to_stderr
 from noetl_temporal.cli.stop_signals import stop_event
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.stack.errors import StackError
@@ -117,7 +117,7 @@ async def _follow(dsn: str, health: tuple[str, int] | None) -> None:
 def _event_log_dsn() -> str:
     """Return the DSN of the event log. Each subcommand calls this itself, so that --help needs no stack."""
     running_deployment()
-    log_to_terminal()
+    log_to_stderr()
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to write: set NOETL_POSTGRES to the DSN of its Postgres")

@@ -12,14 +12,14 @@ from noetl_temporal.stack.errors import NoSuchRunError
 if TYPE_CHECKING:
     from noetl_temporal.runs import RunHandle, Runs
 
-__all__ = ["execution_of", "find_run", "latest_in_temporal", "unknown_run"]
+__all__ = ["find_run", "latest_run_in_temporal", "resolve_execution_id", "unknown_run_error"]
 
 
 @overload
-async def execution_of(run: int | str) -> int: ...
+async def resolve_execution_id(run: int | str) -> int: ...
 @overload
-async def execution_of(run: int | str | None) -> int | None: ...
-async def execution_of(run: int | str | None) -> int | None:
+async def resolve_execution_id(run: int | str | None) -> int | None: ...
+async def resolve_execution_id(run: int | str | None) -> int | None:
     """Return the execution id; None for the latest run.
 
     A string is looked up in the event log and in Temporal, if they can be reached. Raises NoSuchRunError if it names no
@@ -69,12 +69,12 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
     return await runs.handle(workflow_id)
 
 
-def unknown_run(execution_id: int) -> NoSuchRunError:
+def unknown_run_error(execution_id: int) -> NoSuchRunError:
     """Return the error for a run that neither Temporal nor the event log has."""
     return NoSuchRunError(f"neither Temporal nor the event log has a run {execution_id}")
 
 
-async def latest_in_temporal() -> int | None:
+async def latest_run_in_temporal() -> int | None:
     """Return the latest run in Temporal; None if it has none or is unreachable."""
     from noetl_temporal.runs import Runs, UnknownRunError
 

@@ -32,7 +32,7 @@ class OpenWait(msgspec.Struct, frozen=True):
     answer: str = ""
 
     def line(self) -> str:
-        """``review waits for an approval (Pay it?): noetl approve ID review``."""
+        """Return ``review waits for an approval (Pay it?): noetl approve ID review``."""
         until = f" until {utc_text(datetime.fromisoformat(self.due))}" if self.due else ""
         if self.kind == "time":
             return f"{self.name} waits{until}"
@@ -42,7 +42,7 @@ class OpenWait(msgspec.Struct, frozen=True):
 
 
 def open_wait(execution_id: int, wait: Wait) -> OpenWait:
-    """Convert a wait that the run reports."""
+    """Return the open wait for a wait that the run reports."""
     due = format_timestamp(wait.due) if wait.due else ""
     answer = (
         _approve_command(execution_id, wait.name, wait.form, wait.approvers)
@@ -62,7 +62,7 @@ class WaitLines:
     def feed(self, row: Row) -> None:
         """Process one row."""
         if row.event_type in WAIT_BEGINS:
-            self._open[_wait_key(row.meta)] = self._wait_of_row(row)
+            self._open[_wait_key(row.meta)] = self._wait_from_row(row)
         elif row.event_type in WAIT_ENDS:
             self._open.pop(_wait_key(row.meta), None)
 
@@ -70,7 +70,7 @@ class WaitLines:
         """Return one line for each wait, the oldest first."""
         return [wait.line() for wait in self._open.values()]
 
-    def _wait_of_row(self, row: Row) -> OpenWait:
+    def _wait_from_row(self, row: Row) -> OpenWait:
         meta = row.meta
         signal, key, name = str(meta.get("signal") or ""), meta.get("key"), _name(meta)
         kind = "approval" if row.event_type == "approval.requested" else "signal" if signal else "time"
@@ -83,11 +83,11 @@ class WaitLines:
 
 
 def _approve_command(execution_id: int, name: str, form: Mapping[str, Any], approvers: Sequence[str]) -> str:
-    """Return the command with all that is required: fields of the form, and an approver."""
+    """Return the command with everything that is required: the fields of the form, and an approver."""
     required: list[str] = form_schema(form)["required"]
     fields = "".join(f" --form {shell_word(field)}=..." for field in required)
-    by = f" --as {shell_word(approvers[0])}" if approvers else ""
-    return f"noetl approve {execution_id} {shell_word(name)}{fields}{by}, or noetl reject"
+    approver = f" --as {shell_word(approvers[0])}" if approvers else ""
+    return f"noetl approve {execution_id} {shell_word(name)}{fields}{approver}, or noetl reject"
 
 
 def _signal_command(execution_id: int, signal: str, key: str | None, schema: Mapping[str, Any]) -> str:

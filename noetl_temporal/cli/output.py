@@ -13,11 +13,11 @@ import click
 from noetl_compiler.printable import printable_line
 from noetl_temporal.cli.rewrite_files import rewrite
 
-__all__ = ["Text", "path_below", "print_texts", "terminal_width", "write_text", "write_texts"]
+__all__ = ["FileOutput", "path_below", "print_outputs", "terminal_width", "write_outputs", "write_text"]
 
 
-class Text(NamedTuple):
-    """Output with the path of the file that it was made from."""
+class FileOutput(NamedTuple):
+    """The output ``text`` of a command for an input ``file``."""
 
     file: str
     text: str
@@ -28,10 +28,10 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
-def print_texts(texts: Sequence[Text], *, has_titles: bool, has_colours: bool = False) -> None:
-    """Print the texts, each below the name of its file if ``has_titles``; ``has_colours`` on a terminal."""
+def print_outputs(outputs: Sequence[FileOutput], *, has_titles: bool, has_colours: bool = False) -> None:
+    """Print the outputs. ``has_titles``: each below the name of its file. ``has_colours``: coloured on a terminal."""
     echo = _echo_coloured if has_colours and sys.stdout.isatty() else click.echo
-    for index, (file, text) in enumerate(texts):
+    for index, (file, text) in enumerate(outputs):
         if has_titles:
             click.echo("\n" * bool(index) + f"# {printable_line(file)}\n")
         echo(text)
@@ -43,19 +43,22 @@ def _echo_coloured(text: str) -> None:
     echo_coloured(text)
 
 
-def write_texts(texts: Sequence[Text], output: Path, suffix: str, *, into_folder: bool) -> None:
-    """Write the texts to the file, or into the folder, each under its own path. Raises click.UsageError."""
-    for file, text in texts:
+def write_outputs(outputs: Sequence[FileOutput], output: Path, suffix: str, *, into_folder: bool) -> None:
+    """Write the outputs to the file ``output``, or into that folder under the paths of their files.
+
+    Raises click.UsageError.
+    """
+    for file, text in outputs:
         if into_folder or output.is_dir():
             write_text(path_below(output, file).with_suffix(f".{suffix}"), f"{text}\n", output)
         else:
             write_text(output, f"{text}\n", output.parent)
 
 
-def write_text(target: Path, text: str, within: Path) -> None:
+def write_text(target: Path, text: str, allowed_folder: Path) -> None:
     """Write one file; see ``rewrite``. Raises click.UsageError if the file cannot be written."""
     try:
-        rewrite(target, text, within)
+        rewrite(target, text, allowed_folder)
     except click.ClickException as error:
         raise click.UsageError(error.message) from None
 

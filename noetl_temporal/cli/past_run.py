@@ -10,7 +10,7 @@ from temporalio.converter import DataConverter
 
 from noetl_temporal.cli.describe_run import steps_from_log
 from noetl_temporal.cli.event_log import log_connection
-from noetl_temporal.cli.log_reading import read_log
+from noetl_temporal.cli.log_summary import read_log
 from noetl_temporal.cli.logged_run import logged_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.mirror import sql

@@ -16,10 +16,12 @@ if TYPE_CHECKING:  # importing Temporal is slow
 __all__ = ["pause_command", "resume_command", "retry_command", "skip_command"]
 
 _RUN = click.argument("execution", metavar="ID", type=RUN_ID)
-_BY = click.option("--as", "by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default.")
+_REQUESTED_BY = click.option(
+    "--as", "requested_by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default."
+)
 _REASON = click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
 
-_RERUN = "to run its steps again, use `noetl rerun {id} --from STEP`"
+_RERUN_HINT = "to run its steps again, use `noetl rerun {id} --from STEP`"
 
 _ALL = click.option("--all", "is_all", is_flag=True, help="All held steps and items; with STEP, all of that step.")
 
@@ -27,9 +29,9 @@ _ALL = click.option("--all", "is_all", is_flag=True, help="All held steps and it
 @click.command("pause")
 @_RUN
 @click.option("--now", is_flag=True, help="Interrupt the calls in progress; they are repeated after noetl resume.")
-@_BY
+@_REQUESTED_BY
 @_REASON
-def pause_command(execution: int | str, now: bool, by: str | None, reason: str) -> None:
+def pause_command(execution: int | str, now: bool, requested_by: str | None, reason: str) -> None:
     """Pause the run ID: no call, loop or step starts until noetl resume.
 
     Calls in progress end, with all their attempts. Signals, approvals and noetl cancel are accepted. The timeouts of
@@ -40,23 +42,23 @@ def pause_command(execution: int | str, now: bool, by: str | None, reason: str) 
     noetl pause 754318462739161088 --reason "the database is being moved"
     noetl pause 754318 --now
     """
-    who = by or user_name()
-    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=who, reason=reason, now=now))
+    person = requested_by or user_name()
+    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=person, reason=reason, now=now))
     click.echo(f"run {execution_id}: paused; to resume it: noetl resume {execution_id}")
 
 
 @click.command("resume")
 @_RUN
-@_BY
+@_REQUESTED_BY
 @_REASON
-def resume_command(execution: int | str, by: str | None, reason: str) -> None:
+def resume_command(execution: int | str, requested_by: str | None, reason: str) -> None:
     """Resume the run ID, which is paused.
 
     \b
     noetl resume 754318462739161088
     """
-    who = by or user_name()
-    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=who, reason=reason))
+    person = requested_by or user_name()
+    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=person, reason=reason))
     click.echo(f"run {execution_id}: resumed")
 
 
@@ -64,9 +66,9 @@ def resume_command(execution: int | str, by: str | None, reason: str) -> None:
 @_RUN
 @click.option("--step", metavar="STEP", type=NAME, help="The step; optional if only one is held.")
 @_ALL
-@_BY
+@_REQUESTED_BY
 @_REASON
-def retry_command(execution: int | str, step: str | None, is_all: bool, by: str | None, reason: str) -> None:
+def retry_command(execution: int | str, step: str | None, is_all: bool, requested_by: str | None, reason: str) -> None:
     """Retry a held step of the run ID: a step that failed and has on_failure: hold.
 
     Of a loop, only the items that failed or never ran are repeated; the others keep their results. A step inside a
@@ -78,11 +80,11 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, by: str 
     noetl retry 754318462739161088 --step 'load[3]'
     noetl retry 754318462739161088 --all
     """
-    who = by or user_name()
+    person = requested_by or user_name()
 
     async def retry(handle: RunHandle) -> str | int:
         request = handle.retry_all if is_all else handle.retry
-        return await request(step or "", by=who, reason=reason)
+        return await request(step or "", by=person, reason=reason)
 
     _decide_held(execution, "retrying", retry)
 
@@ -92,9 +94,11 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, by: str 
 @click.argument("step", metavar="[STEP]", type=NAME, required=False)
 @_ALL
 @click.option("--data", metavar="JSON", default="null", help="The result of the step, as JSON.")
-@_BY
+@_REQUESTED_BY
 @_REASON
-def skip_command(execution: int | str, step: str | None, is_all: bool, data: str, by: str | None, reason: str) -> None:
+def skip_command(
+    execution: int | str, step: str | None, is_all: bool, data: str, requested_by: str | None, reason: str
+) -> None:
     """Skip the held STEP of the run ID: a step that failed and has on_failure: hold.
 
     The step then counts as succeeded, with the result from --data. STEP may be left out with --all.
@@ -106,18 +110,18 @@ def skip_command(execution: int | str, step: str | None, is_all: bool, data: str
     """
     if step is None and not is_all:
         raise click.UsageError("name the STEP to skip, or write --all for all held steps")
-    who, result = by or user_name(), json_argument(data, "--data")
+    person, result = requested_by or user_name(), json_argument(data, "--data")
 
     async def skip(handle: RunHandle) -> str | int:
         request = handle.skip_all if is_all else handle.skip
-        return await request(step or "", result, by=who, reason=reason)
+        return await request(step or "", result, by=person, reason=reason)
 
     _decide_held(execution, "skipped", skip)
 
 
 def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
-    """Send a decision about held steps, which returns the name of one, or the number of all."""
-    execution_id, count_or_name = send_request(execution, request, if_ended=_RERUN)
+    """Send a request about held steps. ``request`` returns the name of the step, or the number of steps."""
+    execution_id, count_or_name = send_request(execution, request, if_ended=_RERUN_HINT)
     held = (
         count_or_name if isinstance(count_or_name, str) else f"{count_or_name:,} held step{'s' * (count_or_name != 1)}"
     )

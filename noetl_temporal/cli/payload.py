@@ -22,7 +22,7 @@ from noetl_temporal.limits import STORED_BYTES
 
 __all__ = ["read_payload", "read_value", "truncate"]
 
-_MOST_CHARACTERS = 80
+_MAX_CHARACTERS = 80
 _LONG_NUMBER = re.compile(r"[0-9]{19}")
 
 
@@ -35,7 +35,7 @@ def read_payload(payload: str | None, settings: Iterable[str]) -> dict[str, Json
         remaining -= sum(1 for _ in _walk_values(value))
         if remaining < 0:
             raise click.UsageError(f"--set has more than {json_limits.MAX_VALUES:,} values in all")
-        _set_at(request, keys, value)
+        _set_value_at(request, keys, value)
     return request
 
 
@@ -114,7 +114,7 @@ def _first_message(diagnostics: list[Diagnostic]) -> str:
     return f": {first.message}{f' ({first.hint})' if has_hint else ''}"
 
 
-def _set_at(request: dict[str, Json], keys: list[str], value: Json) -> None:
+def _set_value_at(request: dict[str, Json], keys: list[str], value: Json) -> None:
     for key in keys[:-1]:
         child: Json = request.setdefault(key, {})
         if not isinstance(child, dict):
@@ -143,4 +143,4 @@ def _quote(text: str) -> str:
 
 def truncate(text: str) -> str:
     """Shorten a name or value for an error message."""
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..."
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."

@@ -18,8 +18,8 @@ from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls, has_calls
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.source import SourceFile
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.findings import credential_spans, show_findings
 from noetl_temporal.cli.payload import truncate
+from noetl_temporal.cli.show_diagnostics import credential_spans, show_diagnostics
 from noetl_temporal.cli.sources import stdin_source
 from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
@@ -27,7 +27,7 @@ from noetl_temporal.unsupported import check_calls, frame_warnings
 
 __all__ = ["NOTHING_STARTED", "Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 
-_LONGEST_KEY = 200
+_MAX_KEY_CHARACTERS = 200
 NOTHING_STARTED = "nothing was started"
 
 
@@ -68,7 +68,7 @@ def read_playbook(
     """
     is_stdin = str(file) == "-"
     result = compile_to_run(stdin_source() if is_stdin else file, request, credentials)
-    show_findings(result, NOTHING_STARTED)
+    show_diagnostics(result, NOTHING_STARTED)
     if result.graph is None:
         sys.exit(WRONG)
     calls = NO_CALLS
@@ -86,7 +86,7 @@ def _pin_calls(file: Path, folder: Path, tools: Tools, diagnostics: Sequence[Dia
     calls, problems = pin_file(file, folder, tools)
     for problem in problems:
         new_diagnostics = tuple(diagnostic for diagnostic in problem.diagnostics if diagnostic not in diagnostics)
-        show_findings(msgspec.structs.replace(problem, diagnostics=new_diagnostics), NOTHING_STARTED)
+        show_diagnostics(msgspec.structs.replace(problem, diagnostics=new_diagnostics), NOTHING_STARTED)
     if problems:
         sys.exit(WRONG)
     return calls
@@ -104,7 +104,7 @@ def check_request(request: dict[str, Json], playbook: Playbook) -> None:
 
 def _mentions(text: str, key: str) -> bool:
     """Whether the text contains the key as a word. Long keys are not searched, because that is slow."""
-    return len(key) <= _LONGEST_KEY and re.search(rf"\b{re.escape(key)}\b", text) is not None
+    return len(key) <= _MAX_KEY_CHARACTERS and re.search(rf"\b{re.escape(key)}\b", text) is not None
 
 
 def check_support(playbook: Playbook, tools: Collection[str], *, has_store: bool = True) -> None:

@@ -42,14 +42,18 @@ class Row(Protocol):
 
 
 class StepLine:
-    """The progress of one step. ``is_after_failure`` is set for the final step if a failure led there."""
+    """The progress of one step.
+
+    ``earlier_iterations`` are those of a loop that had ended before it was held and retried; ``iterations`` does not
+    count them. ``is_after_failure``: it is the final step, and a failure led there.
+    """
 
     def __init__(self, name: str, *, is_after_failure: bool = False) -> None:
         self.name, self.status, self.started_at = name, "running", time.monotonic()
         self.reported_at = self.started_at
         self.seconds: float | None = None
         self.total: int | None = None
-        self.iterations = self.kept = self.failed = self.pages = self.retries = self.waits = 0
+        self.iterations = self.earlier_iterations = self.failed = self.pages = self.retries = self.waits = 0
         self.loop_started_at: datetime | None = None
         self.last_iteration_ended_at: datetime | None = None
         self.note = ""
@@ -169,8 +173,8 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
         size = iterator.get("chunks", iterator.get("collection_size", iterator.get("total_count")))
-        line.kept, line.loop_started_at = meta.get("kept", 0), row.event_time
-        line.total = size and size - line.kept
+        line.earlier_iterations, line.loop_started_at = meta.get("kept", 0), row.event_time
+        line.total = size and size - line.earlier_iterations
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1
         line.failed += event == "loop.iteration.failed"
@@ -178,7 +182,7 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     elif event in ("loop.done", "loop.failed", "loop.cancelled"):
         # The events of the last iterations may follow this one, because they are in other histories.
         line.failed = meta["stats"]["failed"]
-        line.iterations = meta["stats"]["success"] + line.failed - line.kept
+        line.iterations = meta["stats"]["success"] + line.failed - line.earlier_iterations
     elif event == "task.done" and meta.get("page"):
         line.pages += 1
     elif event == "task.attempt.done":

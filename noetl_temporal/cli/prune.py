@@ -11,7 +11,7 @@ import click
 
 from noetl_temporal.cli.arguments import parse_duration
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import StackError
 from noetl_temporal.utc_time import utc_text
@@ -82,7 +82,7 @@ async def _prune(older_than: timedelta, dry_run: bool) -> PruneResult:
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to prune: set NOETL_POSTGRES to its DSN")
-    log_nowhere()
+    discard_log()
     client = await connect_temporal()
     await check_postgres(dsn)
     try:

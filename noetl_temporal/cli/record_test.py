@@ -8,7 +8,7 @@ from temporalio.converter import DataConverter
 from temporalio.service import RPCError
 
 from noetl_activities.installed_tools import installed_tools
-from noetl_temporal.cli.named_run import execution_of
+from noetl_temporal.cli.named_run import resolve_execution_id
 from noetl_temporal.config import reading_converter
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.expectations import TrialProblem
@@ -28,7 +28,7 @@ def record_test(execution: int | str) -> tuple[str, tuple[TrialProblem, ...]]:
 
 
 async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
-    execution = await execution_of(run)
+    execution = await resolve_execution_id(run)
     runs = await Runs.connect()
     try:
         handle = await runs.find(execution)

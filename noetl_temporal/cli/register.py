@@ -14,10 +14,10 @@ import msgspec
 from noetl_temporal.cli.catalog_playbook import catalog_dsn, entry_fields
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED, WRONG
-from noetl_temporal.cli.findings import show_all_findings
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_json
+from noetl_temporal.cli.show_diagnostics import show_all_diagnostics
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_compiler.registration import Candidates
@@ -50,7 +50,7 @@ def register_command(paths: tuple[Path, ...], as_json: bool) -> None:
     with importing():
         candidates = _candidates(paths)
         running_deployment()
-        log_nowhere()
+        discard_log()
     registration = asyncio.run(_register(catalog_dsn(), candidates))
     _show(registration, as_json=as_json)
     if any(move.problem for move in registration.moved):
@@ -65,7 +65,7 @@ def _candidates(paths: tuple[Path, ...]) -> Candidates:
         if not os.path.exists(path):  # noqa: PTH110 - False also for what no file can be
             raise click.UsageError(f"no such file or folder: {str(path)!r}")
     candidates = read_candidates(paths, installed_tools())
-    show_all_findings(candidates.results, "nothing was registered")
+    show_all_diagnostics(candidates.results, "nothing was registered")
     if candidates.problems:
         sys.exit(WRONG)
     if not candidates.playbooks:

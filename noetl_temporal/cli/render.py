@@ -28,27 +28,29 @@ FORMATS = tuple(_SUFFIXES)
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What to print of a graph: an explanation of ``steps``, else a forecast, else guarantees, else the whole graph.
+    """What to print: an explanation of ``explained_steps``, else a forecast, else guarantees, else the whole graph.
 
     ``tools`` are those that the graph may call. Text is wrapped at ``width`` columns, if given. Raises click.UsageError
     for options that exclude each other.
     """
 
-    form: str
-    steps: tuple[str, ...]
+    output_format: str
+    explained_steps: tuple[str, ...]
     shows_forecast: bool
-    guarantees: bool
+    shows_guarantees: bool
     request: dict[str, Json]
     sizes: Sizes
     tools: Tools
     width: int | None = None
 
     def __post_init__(self) -> None:
-        if self.steps and self.form != "tree":
+        if self.explained_steps and self.output_format != "tree":
             raise click.UsageError("--explain prints text: omit --format, or use html, which explains every step")
-        if self.shows_forecast and self.form not in ("tree", "json"):
+        if self.shows_forecast and self.output_format not in ("tree", "json"):
             raise click.UsageError("--forecast prints a table or json: omit --format, or use html without --forecast")
-        if self.guarantees and (self.form not in ("tree", "json") or self.shows_forecast or self.steps):
+        if self.shows_guarantees and (
+            self.output_format not in ("tree", "json") or self.shows_forecast or self.explained_steps
+        ):
             raise click.UsageError("--guarantees prints text or json: omit --forecast, --explain and other formats")
         if self.sizes != Sizes() and not self.has_forecast:
             raise click.UsageError("--items, --pages and --result-bytes need --forecast or --format html")
@@ -56,33 +58,35 @@ class RenderOptions:
     @property
     def has_forecast(self) -> bool:
         """Whether the output includes a forecast."""
-        return self.shows_forecast or self.form == "html"
+        return self.shows_forecast or self.output_format == "html"
 
     @property
     def suffix(self) -> str:
         """The suffix of a file with this format."""
-        is_text = bool(self.steps) or ((self.shows_forecast or self.guarantees) and self.form != "json")
-        return "txt" if is_text else _SUFFIXES[self.form]
+        is_text = bool(self.explained_steps) or (
+            (self.shows_forecast or self.shows_guarantees) and self.output_format != "json"
+        )
+        return "txt" if is_text else _SUFFIXES[self.output_format]
 
 
 def render_graph(graph: Graph, result: Result, options: RenderOptions) -> str:
     """Return the text, without a line break at the end. Raises click.UsageError for a step that does not exist."""
     _check_steps(graph, options)
     text = _render_steps_or_whole(graph, result, options)
-    return printable_json(text) if options.form == "json" else text
+    return printable_json(text) if options.output_format == "json" else text
 
 
 def _render_steps_or_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
-    if options.steps:
+    if options.explained_steps:
         origins = _key_paths(result)
         return "\n\n".join(
-            preview.explain(graph, name, origins, options.width, options.tools) for name in options.steps
+            preview.explain(graph, name, origins, options.width, options.tools) for name in options.explained_steps
         )
     if options.shows_forecast:
         cost = forecast(graph, options.request, options.sizes)
-        return msgspec.json.encode(cost).decode() if options.form == "json" else preview.forecast_table(cost)
-    if options.guarantees:
-        if options.form == "json":
+        return msgspec.json.encode(cost).decode() if options.output_format == "json" else preview.forecast_table(cost)
+    if options.shows_guarantees:
+        if options.output_format == "json":
             return guarantees_json(graph, options.tools)
         return preview.guarantees(graph, options.width, options.tools)
     return _render_whole(graph, result, options)
@@ -90,7 +94,7 @@ def _render_steps_or_whole(graph: Graph, result: Result, options: RenderOptions)
 
 def _check_steps(graph: Graph, options: RenderOptions) -> None:
     sizes = options.sizes
-    for name in dict.fromkeys([*options.steps, *sizes.items, *sizes.pages, *sizes.result_bytes]):
+    for name in dict.fromkeys([*options.explained_steps, *sizes.items, *sizes.pages, *sizes.result_bytes]):
         if name not in graph.steps:
             hint = did_you_mean(name, graph.steps) or f"there are {', '.join(graph.steps)}"
             raise click.UsageError(f"{graph.source.file} has no step {json.dumps(name)}: {hint}")
@@ -111,7 +115,7 @@ def _check_pages(graph: Graph, name: str) -> None:
 
 
 def _render_whole(graph: Graph, result: Result, options: RenderOptions) -> str:
-    match options.form:
+    match options.output_format:
         case "json":
             return f'{{"credentials":{credentials_json(graph)},{encode(graph).decode()[1:]}'
         case "mermaid":

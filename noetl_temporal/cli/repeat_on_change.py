@@ -8,7 +8,7 @@ from pathlib import Path
 
 __all__ = ["repeat_on_change"]
 
-LOOK_SECONDS = 0.3
+CHECK_SECONDS = 0.3
 """The interval between checks for changes."""
 
 Stamps = dict[Path, tuple[int, int] | None]
@@ -26,7 +26,7 @@ def repeat_on_change(work: Callable[[], Iterable[Path]], list_files: Callable[[]
         watched_files = {*work(), *listed_files}
         stamps = {file: stamps_before_work.get(file, stamp) for file, stamp in _stamps(watched_files).items()}
         while _stamps(watched_files) == stamps and set(list_files()) == listed_files:
-            time.sleep(LOOK_SECONDS)
+            time.sleep(CHECK_SECONDS)
 
 
 def _stamps(files: Iterable[Path]) -> Stamps:

@@ -15,7 +15,7 @@ import click
 from noetl_compiler.regular_file import read_regular
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED
-from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.logging_setup import log_to_file
 from noetl_temporal.cli.payload import truncate
 from noetl_temporal.ids import MAX_EXECUTION_ID
 from noetl_temporal.stack.errors import StackError
@@ -49,8 +49,8 @@ def replay_command(targets: tuple[str, ...], open_runs: bool) -> None:
     """
     if not targets and not open_runs:
         raise click.UsageError("name an execution or a file, or pass --open")
-    files = [_file(target) for target in targets if not target.isdecimal()]
-    executions = [_execution(target) for target in targets if target.isdecimal()]
+    files = [_history_file(target) for target in targets if not target.isdecimal()]
+    executions = [_execution_id(target) for target in targets if target.isdecimal()]
     # A file needs no deployment, but its graph may be stored in one.
     with nullcontext() if executions or open_runs else suppress(StackError):
         running_deployment()
@@ -59,13 +59,13 @@ def replay_command(targets: tuple[str, ...], open_runs: bool) -> None:
         sys.exit(FAILED)
 
 
-def _execution(target: str) -> int:
+def _execution_id(target: str) -> int:
     if len(target) > len(str(MAX_EXECUTION_ID)) or int(target) > MAX_EXECUTION_ID:
         raise click.UsageError(f"{truncate(target)} is not an execution id: ids have 64 bits")
     return int(target)
 
 
-def _file(target: str) -> Path:
+def _history_file(target: str) -> Path:
     file = Path(target)
     if not file.is_file():
         raise click.UsageError(f"{target!r} is neither an execution id nor a file")
@@ -90,10 +90,10 @@ async def _replay(files: list[Path], executions: list[int], open_runs: bool) -> 
 async def _replay_and_report(history: WorkflowHistory, converter: DataConverter) -> bool:
     from noetl_temporal.replay import replay
 
-    verdict = await replay(history, converter)
-    name = f"{verdict.workflow_id} run {verdict.run_id} ({verdict.events} events)"
-    click.echo(f"{name}: {'replays' if verdict.problem is None else f'does not replay: {verdict.problem}'}")
-    return verdict.problem is None
+    result = await replay(history, converter)
+    name = f"{result.workflow_id} run {result.run_id} ({result.events} events)"
+    click.echo(f"{name}: {'replays' if result.problem is None else f'does not replay: {result.problem}'}")
+    return result.problem is None
 
 
 async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
@@ -107,7 +107,7 @@ async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistor
 
 
 def _read_text(file: Path) -> str:
-    """Raises OSError, UnicodeDecodeError."""
+    """Return the text of a file. Raises OSError, UnicodeDecodeError."""
     content = read_regular(file, MAX_BYTES + 1)
     if len(content) > MAX_BYTES:
         raise OSError(errno.EFBIG, f"it has more than {MAX_BYTES:,} bytes")

@@ -1,4 +1,4 @@
-"""``noetl rerun``: a new run that reuses the results of an earlier one up to a step."""
+"""``noetl rerun``: a new run that reuses the results of an earlier_run one up to a step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.connection import deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.logging_setup import log_to_file
 from noetl_temporal.cli.playbook import refuse_to_start
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.submit import start_run
@@ -71,28 +71,28 @@ async def _rerun(run: int | str, step: str) -> tuple[RunHandle, EarlierRun] | No
     from noetl_temporal.client import NoetlClient, UnsupportedError
 
     client = await NoetlClient.connect()
-    earlier = await _earlier_run(client, run, step)
-    playbook = earlier.playbook
+    earlier_run = await _earlier_run(client, run, step)
+    playbook = earlier_run.playbook
     await check_names_of_workers(playbook.calls.closure(playbook.graph), client.temporal)
 
     async def submit(execution_id: int) -> RunHandle:
-        return await client.start_rerun(earlier, execution_id=execution_id)
+        return await client.start_rerun(earlier_run, execution_id=execution_id)
 
     try:
         handle = await start_run(client, submit, "noetl rerun was stopped")
     except UnsupportedError as error:
         refuse_to_start(error.problems)
         raise
-    return None if handle is None else (handle, earlier)
+    return None if handle is None else (handle, earlier_run)
 
 
 async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> EarlierRun:
     """Read the run to repeat. Raises NotStartedError if it cannot be repeated, DeploymentError."""
-    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.named_run import resolve_execution_id
     from noetl_temporal.client import RequestRefusedError, UnknownRunError
 
     try:
-        execution_id = await execution_of(run)
+        execution_id = await resolve_execution_id(run)
     except StackError as error:
         raise NotStartedError(str(error)) from None
     try:
@@ -104,22 +104,22 @@ async def _earlier_run(client: NoetlClient, run: int | str, step: str) -> Earlie
         raise NotStartedError(f"run {execution_id}: {error}") from None
 
 
-def _show(handle: RunHandle, earlier: EarlierRun, *, as_json: bool) -> None:
-    earlier_id, reused = earlier.rerun.execution_id, earlier.reused_steps
+def _show(handle: RunHandle, earlier_run: EarlierRun, *, as_json: bool) -> None:
+    earlier_id, reused = earlier_run.rerun.execution_id, earlier_run.reused_steps
     if as_json:
         fields = {
             "execution_id": str(handle.execution_id),
             "workflow_id": handle.workflow_id,
-            "path": earlier.run_input.path,
+            "path": earlier_run.run_input.path,
             "rerun_of": str(earlier_id),
-            "rerun_from": earlier.rerun.step,
+            "rerun_from": earlier_run.rerun.step,
             "reused": reused,
         }
         echo_json(msgspec.json.encode(fields).decode())
         return
     click.echo(f"submitted: execution {handle.execution_id}, workflow {handle.workflow_id}")
     click.echo(
-        f"rerun of {earlier_id} from {earlier.rerun.step}" + (f", reusing {', '.join(reused)}" if reused else "")
+        f"rerun of {earlier_id} from {earlier_run.rerun.step}" + (f", reusing {', '.join(reused)}" if reused else "")
     )
     failed_steps = [name for name, status in reused.items() if status == "failed"]
     if failed_steps:

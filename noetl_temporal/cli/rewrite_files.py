@@ -13,15 +13,17 @@ from noetl_temporal.stack.files import replace_user_file
 __all__ = ["rewrite", "unified_diff"]
 
 
-def rewrite(target: Path, text: str, within: Path) -> None:
+def rewrite(target: Path, text: str, allowed_folder: Path) -> None:
     """Replace a file atomically. Its permissions are kept, and a link stays a link.
 
-    A link must lead to a file below ``within``, the folder on the command line, because the folder may be from an
-    untrusted source. Raises click.ClickException if the file cannot be written or is read-only.
+    A link must lead to a file below ``allowed_folder``, because a folder on the command line may be from an untrusted
+    source. Raises click.ClickException if the file cannot be written or is read-only.
     """
     real_path = Path(os.path.realpath(target))
-    if not real_path.is_relative_to(os.path.realpath(within)):
-        problem = f"it is a link that leads out of {within}, to {real_path}; to write that file, name it directly"
+    if not real_path.is_relative_to(os.path.realpath(allowed_folder)):
+        problem = (
+            f"it is a link that leads out of {allowed_folder}, to {real_path}; to write that file, name it directly"
+        )
         raise click.ClickException(f"cannot write {target}: {problem}")
     try:
         if real_path.exists() and not os.access(real_path, os.W_OK):

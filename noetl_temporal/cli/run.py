@@ -17,7 +17,7 @@ from noetl_temporal.cli.connection import Deployment, deployment_to_run, deploym
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_to_file
+from noetl_temporal.cli.logging_setup import log_to_file
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
@@ -185,7 +185,7 @@ def _run(options: RunOptions, report: _Report, registered: Deployment | None) ->
     from noetl_temporal.cli.execute import execute
 
     with deployment_to_run() if registered is None else nullcontext(registered) as deployment:
-        report.is_stack_stopping = deployment.serve
+        report.is_stack_stopping = deployment.serves_here
         if options.credentials is None:
             warn_of_ignored_credentials(deployment)
             warn_of_missing_traces()

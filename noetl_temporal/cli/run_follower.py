@@ -21,9 +21,9 @@ from noetl_temporal.cli.called_waits import read_called_waits
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.interrupts import Interrupts
-from noetl_temporal.cli.log_reading import mirror_problems, wait_until_complete
+from noetl_temporal.cli.log_summary import mirror_problems, wait_until_complete
 from noetl_temporal.cli.open_waits import WaitLines
-from noetl_temporal.cli.run_problems import problems_of_run
+from noetl_temporal.cli.run_problems import read_run_problems
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.cli.view import View
@@ -39,12 +39,12 @@ from noetl_temporal.task_log import LogTail
 __all__ = ["RunFollower"]
 
 SETTLE_SECONDS = 15.0
-"""How long a run may take to stop after its cleanup, and the event log to record its end."""
+"""How long to wait for a run to stop after its cleanup, and for the event log to have its last rows."""
 
 CANCEL_SECONDS = 2.0
 """How long to wait for cancel requests to reach Temporal before leaving, since three Ctrl-C may come at once."""
 
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 """The interval between checks for problems that block the run."""
 
 
@@ -87,7 +87,7 @@ class RunFollower:
         """The execution id of the run."""
         return self._handle.execution_id
 
-    async def follow(self, ui: str | None) -> tuple[RunSummary, bool]:
+    async def follow(self, ui_url: str | None) -> tuple[RunSummary, bool]:
         """Show the progress until the run has ended, or until the third Ctrl-C, after which its status is unknown.
 
         Returns the summary of the run, and whether it was interrupted.
@@ -105,7 +105,7 @@ class RunFollower:
         finally:
             for task in (show_task, watch_task, *self._stop_tasks):
                 task.cancel()
-        summary = await describe_run(self._runs, self._handle, self._log, ui)
+        summary = await describe_run(self._runs, self._handle, self._log, ui_url)
         if summary.status in ("running", "paused"):
             summary = msgspec.structs.replace(summary, status="unknown", reason="left while the run was running")
         return summary, self._interrupts.count > 0
@@ -130,7 +130,7 @@ class RunFollower:
         )
         try:
             if not await self._ends_within(end_task, leave_task, self._timeout) and not self._interrupts.count:
-                self._view.say(f"timed out after {self._timeout:g} s")
+                self._view.show_message(f"timed out after {self._timeout:g} s")
                 self._stop_reason = f"timed out after {self._timeout:g} s (--timeout)"
                 await self._stop_step_by_step(end_task, leave_task)
             await asyncio.wait([end_task, leave_task], return_when=asyncio.FIRST_COMPLETED)
@@ -146,7 +146,7 @@ class RunFollower:
             return
         await self._stop()
         if not await self._ends_within(end_task, leave_task, SETTLE_SECONDS):
-            self._view.say("the run does not stop: terminating it")
+            self._view.show_message("the run does not stop: terminating it")
             with _already_ended():
                 await self._handle.terminate("did not stop after its timeout")
 
@@ -171,14 +171,16 @@ class RunFollower:
         with _already_ended():
             if self._stop_count == 1:
                 hint = " (Ctrl-C again to skip it)" if self._interrupts.count else ""
-                self._view.say(f"cancelling; waiting for the cleanup of step {self._graph.final}{hint}")
+                self._view.show_message(f"cancelling; waiting for the cleanup of step {self._graph.final}{hint}")
                 await self._handle.cancel(self._stop_reason)
             elif self._stop_count == 2:
                 hint = " (Ctrl-C again to leave without waiting)" if self._interrupts.count else ""
-                self._view.say(f"skipping the cleanup{hint}")
+                self._view.show_message(f"skipping the cleanup{hint}")
                 await self._handle.cancel(f"{self._stop_reason}, skipping the cleanup")
             else:
-                self._view.say(f"leaving; to end the run immediately: noetl terminate {self._handle.execution_id}")
+                self._view.show_message(
+                    f"leaving; to end the run immediately: noetl terminate {self._handle.execution_id}"
+                )
                 self._leave_request.set()
 
     # ---- showing ----------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class RunFollower:
             await self._announce_run(self._log)
             tail = EventTail(self._handle.execution_id)
             while not tail.has_ended:
-                has_printed = await self._show_output(self._log)
+                has_output = await self._show_output(self._log)
                 async with self._log.connection() as log:
                     rows = await tail.read(log)
                 for row in rows:
@@ -201,7 +203,7 @@ class RunFollower:
                 if rows:
                     self._warn()
                 if not tail.has_ended:
-                    await self._interval.wait(found_rows=has_printed or bool(rows))
+                    await self._interval.wait(found_rows=has_output or bool(rows))
             await self._show_output(self._log)
 
     async def _show_output(self, log: EventLog) -> bool:
@@ -228,9 +230,9 @@ class RunFollower:
     async def _watch(self) -> None:
         """Check regularly what blocks the run, and what the runs that it has called wait for. Never returns."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(CHECK_SECONDS)
             with contextlib.suppress(RPCError):
-                problems = await problems_of_run(
+                problems = await read_run_problems(
                     self._runs.temporal, self._handle.workflow_id, self._handle.execution_id
                 )
                 if self._log is not None:

@@ -3,7 +3,7 @@
 The first three block a run without ending it, and are read from Temporal: the description of a workflow has its pending
 calls, its pending workflow task and its pause, the description of a queue has the workers that poll it, and the end of
 a history has the failure of the last workflow task. Loops are described as well, as they are workflows of their own.
-Why a history cannot be read is in the mirror's tables (log_reading.py).
+Why a history cannot be read is in the mirror's tables (log_summary.py).
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, t
 from noetl_temporal.paused_workflows import is_paused, unpause_command
 from noetl_temporal.utc_time import utc_text
 
-__all__ = ["RunProblem", "problems_of_run", "unread_history"]
+__all__ = ["RunProblem", "read_run_problems", "unread_history_problem"]
 
-PATIENCE = timedelta(seconds=3)
-"""Tasks that have waited for less are not reported."""
+MIN_WAIT = timedelta(seconds=3)
+"""Tasks that have waited for less than this are not reported."""
 
-POLL_TIME = timedelta(seconds=75)
-"""A poll lasts a minute, so a worker whose last poll is older has stopped. Temporal lists pollers for five minutes."""
+MAX_POLL_AGE = timedelta(seconds=75)
+"""A worker whose last poll is older has stopped: a poll lasts a minute. Temporal lists pollers for five minutes."""
 
-MOST_WORKFLOWS = 50
+MAX_WORKFLOWS = 50
 """The maximum number of workflows that are described, as this happens every few seconds."""
 
-LAST_EVENTS = 20
-"""The number of events at the end of a history in which the last failure is searched."""
+MAX_LAST_EVENTS = 20
+"""How many events at the end of a history are searched for the last failure."""
 
 _CANCEL = "; or stop it with `noetl cancel {id}`"
 _REMEDIES = {
@@ -69,10 +69,7 @@ _ACTIVITY, _WORKFLOW = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY, TaskQueueType.TAS
 
 
 class RunProblem(msgspec.Struct, frozen=True):
-    """A problem that a person has to solve.
-
-    ``message`` says what it is, ``remedy`` what to do; ``since`` is ISO 8601, UTC.
-    """
+    """A problem that a person has to solve: its description, when it began (ISO 8601), and what to do."""
 
     kind: Literal["no_worker", "incident", "paused_run", "paused_call", "unread_history"]
     message: str
@@ -80,7 +77,7 @@ class RunProblem(msgspec.Struct, frozen=True):
     remedy: str
 
     def line(self) -> str:
-        """Message and remedy."""
+        """Return the message and the remedy."""
         return f"{self.message}: {self.remedy}"
 
 
@@ -88,22 +85,24 @@ class _Queue(NamedTuple):
     name: str
     type: TaskQueueType.ValueType
     work_name: str
-    """What its workers serve, in messages: ``python``, or ``workflows``."""
+    """What its workers serve, for messages: a tool kind, or ``workflows``."""
 
 
-async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
-    """Return the current problems of a run that Temporal knows of, incidents first. Raises RPCError."""
+async def read_run_problems(client: Client, workflow_id: str, execution_id: int) -> list[RunProblem]:
+    """Read the current problems of a run from Temporal, incidents first. Raises RPCError."""
     incidents: list[RunProblem] = []
-    waiting: dict[_Queue, datetime] = {}
+    waiting_queues: dict[_Queue, datetime] = {}
     pauses: list[RunProblem] = []
     async for description in _descriptions(client, workflow_id):
         incident = await _incident(client, description, execution_id)
         incidents += [incident] if incident else []
         pauses += [*_paused_run(description), *_paused_calls(description)]
         for queue, since in _unstarted_tasks(description):
-            waiting[queue] = min(since, waiting.get(queue, since))
+            waiting_queues[queue] = min(since, waiting_queues.get(queue, since))
     no_workers = [
-        _no_worker_problem(queue, since) for queue, since in waiting.items() if not await _is_polled(client, queue)
+        _no_worker_problem(queue, since)
+        for queue, since in waiting_queues.items()
+        if not await _is_polled(client, queue)
     ]
     return [*incidents, *no_workers, *pauses]
 
@@ -111,7 +110,7 @@ async def problems_of_run(client: Client, workflow_id: str, execution_id: int) -
 async def _descriptions(client: Client, workflow_id: str) -> AsyncIterator[DescribeWorkflowExecutionResponse]:
     """Yield Temporal's description of the workflow and of those it has started."""
     ids = deque([workflow_id])
-    for _ in range(MOST_WORKFLOWS):
+    for _ in range(MAX_WORKFLOWS):
         if not ids:
             return
         try:
@@ -131,12 +130,12 @@ def _unstarted_tasks(description: DescribeWorkflowExecutionResponse) -> Iterator
     now = datetime.now(UTC)
     for call in description.pending_activities:
         since = _ready_since(call)
-        if call.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and now - since > PATIENCE:
+        if call.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED and now - since > MIN_WAIT:
             yield _queue_of(call), since
     task = description.pending_workflow_task
     if task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
         since = _to_datetime(task.original_scheduled_time)
-        if now - since > PATIENCE:
+        if now - since > MIN_WAIT:
             yield _Queue(description.execution_config.task_queue.name, _WORKFLOW, "workflows"), since
 
 
@@ -158,8 +157,8 @@ async def _is_polled(client: Client, queue: _Queue) -> bool:
         namespace=client.namespace, task_queue=TaskQueue(name=queue.name), task_queue_type=queue.type
     )
     response = await client.workflow_service.describe_task_queue(request)
-    latest = datetime.now(UTC) - POLL_TIME
-    return any(_to_datetime(poller.last_access_time) > latest for poller in response.pollers)
+    oldest_poll = datetime.now(UTC) - MAX_POLL_AGE
+    return any(_to_datetime(poller.last_access_time) > oldest_poll for poller in response.pollers)
 
 
 def _no_worker_problem(queue: _Queue, since: datetime) -> RunProblem:
@@ -204,8 +203,8 @@ def _paused_calls(description: DescribeWorkflowExecutionResponse) -> Iterator[Ru
             )
 
 
-def _pause_text(since: datetime, by: str, reason: str) -> str:
-    pause = f"since {utc_text(since)}" + (f" by {by}" if by else "")
+def _pause_text(since: datetime, identity: str, reason: str) -> str:
+    pause = f"since {utc_text(since)}" + (f" by {identity}" if identity else "")
     return f"{pause} ({reason})" if reason else pause
 
 
@@ -245,7 +244,7 @@ def _reasons(failure: Failure) -> Iterator[str]:
 
 async def _last_events(client: Client, execution: WorkflowExecution) -> Iterable[HistoryEvent]:
     request = GetWorkflowExecutionHistoryReverseRequest(
-        namespace=client.namespace, execution=execution, maximum_page_size=LAST_EVENTS
+        namespace=client.namespace, execution=execution, maximum_page_size=MAX_LAST_EVENTS
     )
     return (await client.workflow_service.get_workflow_execution_history_reverse(request)).history.events
 
@@ -266,7 +265,7 @@ def _last_failure(events: Iterable[HistoryEvent]) -> HistoryEvent | None:
 # ---- unread histories --------------------------------------------------------------------------------------------
 
 
-def unread_history(problem: ReadProblem) -> RunProblem:
+def unread_history_problem(problem: ReadProblem) -> RunProblem:
     """Return the problem that the mirror cannot read the history of a run or loop."""
     return RunProblem(
         "unread_history",

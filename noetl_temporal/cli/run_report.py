@@ -17,8 +17,8 @@ from noetl_compiler.language.defaults import FINAL_STEP
 from noetl_temporal.cli.console import PrintableConsole, styled_text
 from noetl_temporal.cli.open_waits import OpenWait
 from noetl_temporal.cli.run_problems import RunProblem
-from noetl_temporal.cli.step_table import STATUS_COLOURS, last_steps, step_table
-from noetl_temporal.cli.suspensions import Suspension, lines_of
+from noetl_temporal.cli.step_table import STATUS_COLOURS, step_table, stopped_steps_of
+from noetl_temporal.cli.suspensions import Suspension, suspension_lines
 from noetl_temporal.cli.text_ids import with_text_ids
 from noetl_temporal.machine.failure_log import Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.mirror.read import CalledRun
@@ -28,10 +28,10 @@ __all__ = ["Excerpt", "RunSummary"]
 Excerpt: TypeAlias = Callable[[Failure], Sequence[str]]
 """Returns the lines of the playbook at a failure."""
 
-MOST_FAILURES = 10
+MAX_FAILURES = 10
 """The maximum number of failures of one step that are listed."""
 
-MOST_ITEMS, MOST_CHARACTERS, LINE_CHARACTERS = 20, 500, 100
+MAX_ITEMS, MAX_CHARACTERS, MAX_LINE_CHARACTERS = 20, 500, 100
 """Limits for showing a result: items of a list or an object, characters of a string, characters of a line."""
 
 _FAILURE_FIELDS = ("step", "task", "iteration", "kind", "handled", "file", "line", "col", "message")
@@ -136,7 +136,7 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def _blocking_lines(self) -> Iterator[Text]:
         """Yield what the run waits for, and what blocks it."""
-        yield from (styled_text((line, "yellow")) for line in lines_of(self.suspensions, self.held))
+        yield from (styled_text((line, "yellow")) for line in suspension_lines(self.suspensions, self.held))
         yield from (styled_text((wait.line(), "cyan")) for wait in self.waits)
         yield from (styled_text((problem.line(), "yellow")) for problem in self.problems)
 
@@ -154,7 +154,7 @@ class RunSummary(msgspec.Struct, frozen=True):
             count.step for count in counts if count.handled < count.count
         }
         steps = {name: step for name, step in self.steps.items() if name not in handled_steps}
-        stopped_steps = last_steps(steps, self.status, FINAL_STEP)
+        stopped_steps = stopped_steps_of(steps, self.status, FINAL_STEP)
         if stopped_steps:
             yield styled_text(f"stopped in {', '.join(stopped_steps)}")
         if is_stack_stopping:
@@ -188,7 +188,7 @@ def _no_excerpt(_failure: Failure) -> Sequence[str]:
 def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
     """Yield each failure, with the line of the playbook if it was not handled.
 
-    For a step with more than MOST_FAILURES failures, or with failures that were not kept, yield their counts, the first
+    For a step with more than MAX_FAILURES failures, or with failures that were not kept, yield their counts, the first
     and the last.
     """
     cause = next((failure for failure in log.kept if not failure.handled and failure.step != FINAL_STEP), None)
@@ -199,7 +199,7 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
         counts = [count for count in log.counts if count.step == step]
         failures = [failure for failure in log.kept if failure.step == step]
         total = sum(count.count for count in counts)
-        if total <= MOST_FAILURES and len(failures) == total:
+        if total <= MAX_FAILURES and len(failures) == total:
             for failure in failures:
                 yield _failure_line(failure, is_after=cause is not None and failure.step == FINAL_STEP)
                 yield from map(styled_text, () if failure.handled else excerpt(failure))
@@ -240,20 +240,20 @@ def _result_text(result: Json) -> str:
     """Return the result as JSON, on one line if it is short; long parts are truncated."""
     short_result = _truncate(result)
     line = json.dumps(short_result, ensure_ascii=False)
-    return line if len(line) <= LINE_CHARACTERS else json.dumps(short_result, ensure_ascii=False, indent=2)
+    return line if len(line) <= MAX_LINE_CHARACTERS else json.dumps(short_result, ensure_ascii=False, indent=2)
 
 
 def _truncate(value: Json) -> Json:
     match value:
-        case str() if len(value) > MOST_CHARACTERS:
-            return f"{value[:MOST_CHARACTERS]}... ({len(value):,} characters)"
+        case str() if len(value) > MAX_CHARACTERS:
+            return f"{value[:MAX_CHARACTERS]}... ({len(value):,} characters)"
         case list():
             items = cast("list[Json]", value)
-            more = [f"... ({len(items):,} items)"] if len(items) > MOST_ITEMS else []
-            return [*map(_truncate, items[:MOST_ITEMS]), *more]
+            more = [f"... ({len(items):,} items)"] if len(items) > MAX_ITEMS else []
+            return [*map(_truncate, items[:MAX_ITEMS]), *more]
         case dict():
             mapping = cast("dict[str, Json]", value)
-            short_values = {name: _truncate(value) for name, value in islice(mapping.items(), MOST_ITEMS)}
-            return {**short_values, "...": f"{len(mapping):,} names"} if len(mapping) > MOST_ITEMS else short_values
+            short_values = {name: _truncate(value) for name, value in islice(mapping.items(), MAX_ITEMS)}
+            return {**short_values, "...": f"{len(mapping):,} names"} if len(mapping) > MAX_ITEMS else short_values
         case _:
             return value

@@ -14,7 +14,7 @@ from noetl_activities import json_limits
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import UNKNOWN
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 if TYPE_CHECKING:  # importing Temporal is slow
@@ -39,16 +39,16 @@ def send_request(
     with importing():
         from temporalio.service import RPCError
 
-        from noetl_temporal.cli.named_run import execution_of
+        from noetl_temporal.cli.named_run import resolve_execution_id
         from noetl_temporal.request_sending import NoAnswerError
         from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
         from noetl_temporal.temporal_errors import rpc_error
 
-    log_nowhere()
+    discard_log()
 
     async def send() -> tuple[int, Any]:
         runs = await Runs.connect()
-        execution_id = await execution_of(execution)
+        execution_id = await resolve_execution_id(execution)
         try:
             handle = await runs.find(execution_id)
         except UnknownRunError as error:
@@ -92,10 +92,10 @@ async def _why_no_answer(error: NoAnswerError, client: Client, handle: RunHandle
     """Return why no worker has responded: what blocks the run, if known, else the error."""
     from temporalio.service import RPCError
 
-    from noetl_temporal.cli.run_problems import problems_of_run
+    from noetl_temporal.cli.run_problems import read_run_problems
 
     try:
-        problems = await problems_of_run(client, handle.workflow_id, handle.execution_id)
+        problems = await read_run_problems(client, handle.workflow_id, handle.execution_id)
     except RPCError:
         problems = []
     causes = [problem.line() for problem in problems if problem.kind in ("incident", "no_worker")]

@@ -8,7 +8,7 @@ from temporalio.service import RPCError
 from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
-from noetl_temporal.cli.named_run import find_run, unknown_run
+from noetl_temporal.cli.named_run import find_run, unknown_run_error
 from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.config import reading_converter
@@ -38,7 +38,7 @@ async def run_status(execution: int | None, deployment: Deployment) -> RunSummar
 def _unknown_run_error(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
     if execution is None or dsn is None:
         return NoSuchRunError(str(error))
-    return unknown_run(execution)
+    return unknown_run_error(execution)
 
 
 async def _describe(deployment: Deployment, execution: int | None) -> RunSummary:

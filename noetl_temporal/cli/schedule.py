@@ -15,7 +15,7 @@ from noetl_temporal.cli.arguments import DURATION, MOMENT, NAME
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import OVERLAPS, Overlap
@@ -218,7 +218,7 @@ def delete_command(name: str) -> None:
 
 def _call_client(call: Callable[[NoetlClient], Awaitable[T]]) -> T:
     running_deployment()
-    log_nowhere()
+    discard_log()
     with importing():
         from noetl_compiler import CompileError
         from noetl_temporal.client import NoetlClient, NoEventLogError, ScheduleError, UnknownPlaybookError

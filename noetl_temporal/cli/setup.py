@@ -9,7 +9,7 @@ import click
 
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import WRONG
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 
 __all__ = ["setup_command"]
 
@@ -31,7 +31,7 @@ async def _set_up() -> bool:
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.setup import RefusedError, commands_by_hand, register_search_attributes, set_up_postgres
 
-    log_nowhere()
+    discard_log()
     client = await connect_temporal()
     location = f"namespace {client.namespace!r} of {client.service_client.config.target_host}"
     is_complete = True

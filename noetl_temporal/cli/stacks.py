@@ -43,7 +43,7 @@ def list_command(as_json: bool) -> None:
     own_home = [Home().root] if HOME_VARIABLE in os.environ and Home().root.is_dir() else []
     stacks = [_describe_stack(folder) for folder in (*_folders(), *own_home)]
     if as_json:
-        click.echo(json.dumps([_as_json(stack) for stack in stacks]))
+        click.echo(json.dumps([_json_fields(stack) for stack in stacks]))
     elif not stacks:
         click.echo(f"there is no stack in {stacks_folder()}")
     else:
@@ -129,7 +129,7 @@ def _project_name(project: Path | None) -> str:
     return printable(str(project)) if project else "(unknown project)"
 
 
-def _as_json(stack: ListedStack) -> dict[str, str | int | None]:
+def _json_fields(stack: ListedStack) -> dict[str, str | int | None]:
     return {
         "folder": str(stack.folder),
         "project": None if stack.project is None else str(stack.project),

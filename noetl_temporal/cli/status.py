@@ -11,7 +11,7 @@ from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import Deployment, running_deployment
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_json
 
 if TYPE_CHECKING:  # importing Temporal is slow
@@ -38,7 +38,7 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
     """
     deployment = running_deployment()
     with importing():
-        log_nowhere()
+        discard_log()
     summary = asyncio.run(_status_of(execution, deployment))
     if as_json:
         echo_json(summary.json())
@@ -47,7 +47,7 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
 
 
 async def _status_of(run: int | str | None, deployment: Deployment) -> RunSummary:
-    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.named_run import resolve_execution_id
     from noetl_temporal.cli.run_status import run_status
 
-    return await run_status(await execution_of(run), deployment)
+    return await run_status(await resolve_execution_id(run), deployment)

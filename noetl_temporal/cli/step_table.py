@@ -10,7 +10,7 @@ from rich.table import Table
 from noetl_compiler.graph import Json
 from noetl_temporal.cli.console import styled_text
 
-__all__ = ["STATUS_COLOURS", "last_steps", "step_table"]
+__all__ = ["STATUS_COLOURS", "step_table", "stopped_steps_of"]
 
 STATUS_COLOURS: Mapping[str, str] = MappingProxyType(
     {
@@ -29,14 +29,14 @@ STATUS_COLOURS: Mapping[str, str] = MappingProxyType(
 )
 
 _COLUMNS = ("status", "iterations", "calls", "retries", "seconds")
-_ALWAYS = frozenset({"status", "calls", "seconds"})
+_FIXED_COLUMNS = frozenset({"status", "calls", "seconds"})
 """The columns that are always shown; others only if a step has a value there."""
 
 
 def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
     """Return the table of ``steps``, which are those of a RunSummary."""
     rows = {name: _cells(step) for name, step in steps.items()}
-    columns = [name for name in _COLUMNS if name in _ALWAYS or any(cells[name] for cells in rows.values())]
+    columns = [name for name in _COLUMNS if name in _FIXED_COLUMNS or any(cells[name] for cells in rows.values())]
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("step")
     for name in columns:
@@ -49,15 +49,15 @@ def step_table(steps: Mapping[str, Mapping[str, Json]]) -> Table:
     return table
 
 
-def last_steps(steps: Mapping[str, Mapping[str, Json]], run_status: str, final: str) -> list[str]:
+def stopped_steps_of(steps: Mapping[str, Mapping[str, Json]], run_status: str, final_step: str) -> list[str]:
     """Return the steps in which a run stopped: those that failed, if the run failed, else those that were cancelled.
 
-    The step ``final`` runs after them, so it is omitted unless it is the only one.
+    ``final_step`` runs after the others, so it is omitted unless it is the only one.
     """
     for status in ("failed", "cancelled") if run_status == "failed" else ("cancelled", "failed"):
         names = [name for name, step in steps.items() if step.get("status") == status]
         if names:
-            return [name for name in names if name != final] or names
+            return [name for name in names if name != final_step] or names
     return []
 
 

@@ -9,7 +9,7 @@ import click
 
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
 __all__ = ["cancel_command", "terminate_command"]
@@ -59,13 +59,13 @@ class _StopResult(NamedTuple):
 async def _stop(run: int | str, reason: str, *, terminate: bool) -> _StopResult:
     from temporalio.service import RPCError
 
-    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.named_run import resolve_execution_id
     from noetl_temporal.runs import RequestRefusedError, Runs, UnknownRunError
     from noetl_temporal.temporal_errors import rpc_error
 
-    log_nowhere()
+    discard_log()
     runs = await Runs.connect()
-    execution = await execution_of(run)
+    execution = await resolve_execution_id(run)
     try:
         handle = await runs.find(execution)
         if not terminate:

@@ -16,7 +16,7 @@ from noetl_temporal.cli.catalog_playbook import is_registered, read_registered, 
 from noetl_temporal.cli.connection import Deployment, deployment_to_submit, warn_of_missing_traces
 from noetl_temporal.cli.exits import INTERRUPTED, UNKNOWN
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
@@ -87,7 +87,7 @@ def submit_and_return(
         deployment = deployment or deployment_to_submit()
         warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
-        log_nowhere()
+        discard_log()
     handle = asyncio.run(_submit(playbook, request, tools, key))
     if handle is None:
         sys.exit(INTERRUPTED)

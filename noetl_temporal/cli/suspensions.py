@@ -18,17 +18,18 @@ from noetl_temporal.utc_time import utc_text
 if TYPE_CHECKING:  # importing the machine is slow
     from noetl_temporal.control_requests import OpenWaits
 
-__all__ = ["Suspension", "SuspensionLines", "lines_of", "suspensions_of"]
+__all__ = ["Suspension", "SuspensionLines", "reported_suspensions", "suspension_lines"]
 
-MOST_LINES = 10
+MAX_LINES = 10
 """The maximum number of held steps that are shown one by one."""
 
 
 class Suspension(msgspec.Struct, frozen=True):
     """A pause, or a held step run with its id (``run``) and ``name``, which are empty for a pause.
 
-    A pause has the person (``by``) and the ``reason``. The ``reason`` of a held step run is its failure; it fails at
-    ``due``, ISO 8601. ``answer`` is the command that continues the run, ``answer_all`` that for all held step runs.
+    ``by`` is the person who paused the run. ``reason`` is that of the pause, or the failure of the held step run.
+    ``due``, ISO 8601, is when the held step run fails. ``answer`` is the command that continues the run, ``answer_all``
+    that for all held step runs.
     """
 
     run: str = ""
@@ -47,18 +48,18 @@ class Suspension(msgspec.Struct, frozen=True):
         return f"{state}{f' ({self.reason})' if self.reason else ''}: {self.answer}"
 
 
-def lines_of(suspensions: Sequence[Suspension], held_count: int = 0) -> Iterator[str]:
-    """Yield a line for each of the first MOST_LINES suspensions, and one about the others.
+def suspension_lines(suspensions: Sequence[Suspension], held_count: int = 0) -> Iterator[str]:
+    """Yield a line for each of the first MAX_LINES suspensions, and one line for the others.
 
     ``held_count`` is the number of held step runs, if not all are listed.
     """
-    yield from (suspension.line() for suspension in suspensions[:MOST_LINES])
-    more = max(len(suspensions), held_count) - MOST_LINES
+    yield from (suspension.line() for suspension in suspensions[:MAX_LINES])
+    more = max(len(suspensions), held_count) - MAX_LINES
     if more > 0:
         yield f"more steps are held: {suspensions[-1].answer_all} ({more:,} more)"
 
 
-def suspensions_of(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
+def reported_suspensions(execution_id: int, waits: OpenWaits) -> Iterator[Suspension]:
     """Yield the pause and the held steps that the run reports."""
     if waits.pause is not None:
         yield _pause_suspension(execution_id, waits.pause.by, waits.pause.reason)
@@ -92,9 +93,9 @@ class SuspensionLines:
                 pass
 
     def lines(self) -> list[str]:
-        """Return the lines of the open suspensions; see ``lines_of``."""
+        """Return the lines of the open suspensions; see ``suspension_lines``."""
         pauses = [] if self._pause is None else [self._pause]
-        return list(lines_of([*pauses, *_hold_suspensions(self._execution_id, list(self._held.values()))]))
+        return list(suspension_lines([*pauses, *_hold_suspensions(self._execution_id, list(self._held.values()))]))
 
 
 def _pause_suspension(execution_id: int, by: str, reason: str, answer: str = "") -> Suspension:

@@ -11,7 +11,7 @@ import msgspec
 
 from noetl_temporal.cli.arguments import NAME, RUN_ID
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError, WrongArgumentError
 
@@ -39,14 +39,14 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
     noetl logs 754318 --json | jq -r 'select(.stream == "stderr") | .text'
     """
     running_deployment()
-    log_nowhere()
+    discard_log()
     with suppress(KeyboardInterrupt):
         asyncio.run(_show(run, step, follow=follow, as_json=as_json))
 
 
 async def _show(run: int | str | None, step: str | None, *, follow: bool, as_json: bool) -> None:
     from noetl_temporal.cli.event_log import open_event_log
-    from noetl_temporal.cli.named_run import execution_of, latest_in_temporal
+    from noetl_temporal.cli.named_run import latest_run_in_temporal, resolve_execution_id
     from noetl_temporal.environment import dsn_from_environment
     from noetl_temporal.task_log import LogTail
 
@@ -55,7 +55,7 @@ async def _show(run: int | str | None, step: str | None, *, follow: bool, as_jso
         raise StackError("no logs to read: set NOETL_POSTGRES to the DSN of the event log's Postgres")
     async with open_event_log(dsn) as log:
         assert log is not None  # noqa: S101 - there is a DSN
-        execution_id = await execution_of(run) or await latest_in_temporal() or await _latest_in_log(log)
+        execution_id = await resolve_execution_id(run) or await latest_run_in_temporal() or await _latest_in_log(log)
         tail = LogTail(execution_id, step)
         has_lines = await _print_stored(log, tail, as_json=as_json)
         if step and not has_lines:
@@ -142,9 +142,9 @@ async def _explain_no_output(log: EventLog, execution_id: int, step: str | None)
         if not is_known:
             await (await Runs.connect()).find(execution_id)
     except UnknownRunError:
-        from noetl_temporal.cli.named_run import unknown_run
+        from noetl_temporal.cli.named_run import unknown_run_error
 
-        raise unknown_run(execution_id) from None
+        raise unknown_run_error(execution_id) from None
     subject = f"step {step!r} of run {execution_id}" if step else f"run {execution_id}"
     click.echo(f"{subject} has printed nothing", err=True)
 

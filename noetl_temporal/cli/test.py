@@ -14,16 +14,16 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_temporal.cli.arguments import RUN_ID
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import FAILED, WRONG
-from noetl_temporal.cli.findings import show_findings
 from noetl_temporal.cli.output import write_text
 from noetl_temporal.cli.printable_stream import echo_document
 from noetl_temporal.cli.repeat_on_change import repeat_on_change
+from noetl_temporal.cli.show_diagnostics import show_diagnostics
 
 if TYPE_CHECKING:  # it imports the machine and Temporal's SDK
     from noetl_temporal.playbook_tests.suites import LoadedSuite
     from noetl_temporal.playbook_tests.trial import TrialResult
 
-    TestedSuites: TypeAlias = Sequence[tuple[LoadedSuite, list[TrialResult]]]
+    TestedSuite: TypeAlias = tuple[LoadedSuite, list[TrialResult]]
 
 __all__ = ["test_command"]
 
@@ -88,63 +88,64 @@ def test_command(
     if not suite_files(test_paths):
         raise click.UsageError("there are no tests: their files are named *.test.yaml")
 
-    def run() -> TestedSuites:
+    def run() -> list[TestedSuite]:
         files = suite_files(test_paths)
-        results = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
-        _report(results, junit, coverage=coverage)
-        return results
+        tested_suites = _run_on_temporal(files, tools) if on_temporal else [_run_suite(file, tools) for file in files]
+        _report(tested_suites, junit, coverage=coverage)
+        return tested_suites
 
     if watch:
         repeat_on_change(lambda: _watched_files(run()), lambda: suite_files(test_paths))
     sys.exit(_exit_status(run()))
 
 
-def _run_suite(file: Path, tools: Tools) -> tuple[LoadedSuite, list[TrialResult]]:
-    """Return the tests of a file, each reported as soon as it has run."""
+def _run_suite(file: Path, tools: Tools) -> TestedSuite:
+    """Run the tests of a file, and print each result as soon as the test has run."""
     from noetl_temporal.playbook_tests.suites import load
     from noetl_temporal.playbook_tests.trial import run_test
 
     suite = load(file, tools)
-    verdicts: list[TrialResult] = []
+    results: list[TrialResult] = []
     if suite.graph is not None:
         for test in suite.suite.tests:
-            verdicts.append(run_test(test, suite.graph, tools))
-            _print_verdict(suite.file, verdicts[-1])
+            results.append(run_test(test, suite.graph, tools))
+            _print_result(suite.file, results[-1])
     _show_errors(suite)
-    return suite, verdicts
+    return suite, results
 
 
-def _run_on_temporal(files: Sequence[Path], tools: Tools) -> TestedSuites:
-    """Return the tests of all files, reported when all have run."""
-    from noetl_temporal.cli.logs import log_nowhere
-    from noetl_temporal.cli.test_on_temporal import verdicts_on_temporal
+def _run_on_temporal(files: Sequence[Path], tools: Tools) -> list[TestedSuite]:
+    """Run the tests of all files, and print the results when all have run."""
+    from noetl_temporal.cli.logging_setup import discard_log
+    from noetl_temporal.cli.test_on_temporal import run_suites_on_temporal
     from noetl_temporal.playbook_tests.suites import load
 
-    log_nowhere()
-    suites = [load(file, tools) for file in files]
-    results = verdicts_on_temporal(suites, tools)
-    for suite, verdicts in results:
-        for verdict in verdicts:
-            _print_verdict(suite.file, verdict)
+    discard_log()
+    tested_suites = run_suites_on_temporal([load(file, tools) for file in files], tools)
+    for suite, results in tested_suites:
+        for result in results:
+            _print_result(suite.file, result)
         _show_errors(suite)
-    return results
+    return tested_suites
 
 
-def _watched_files(results: TestedSuites) -> set[Path]:
-    """Return the tests and their playbooks, as far as these are known."""
-    playbooks = {suite.graph.source.file for suite, _ in results if suite.graph is not None}
-    invalid_files = {result.source.file for suite, _ in results for result in suite.invalid_files}
-    return {Path(file) for file in playbooks | invalid_files | {suite.file for suite, _ in results}}
+def _watched_files(tested_suites: Sequence[TestedSuite]) -> set[Path]:
+    """Return the files of the tests and of their playbooks, as far as these are known."""
+    suites = [suite for suite, _ in tested_suites]
+    test_files = {suite.file for suite in suites}
+    playbooks = {suite.graph.source.file for suite in suites if suite.graph is not None}
+    invalid_files = {compilation.source.file for suite in suites for compilation in suite.invalid_files}
+    return {Path(file) for file in test_files | playbooks | invalid_files}
 
 
 def _record(execution: int | str) -> None:
     """Print a run as a test, and run that test: differences are reported, with exit status 1."""
     running_deployment()
-    from noetl_temporal.cli.logs import log_nowhere
+    from noetl_temporal.cli.logging_setup import discard_log
     from noetl_temporal.cli.record_test import record_test
     from noetl_temporal.playbook_tests.report import problem_lines
 
-    log_nowhere()
+    discard_log()
     text, problems = record_test(execution)
     echo_document(text)
     for problem in problems:
@@ -154,49 +155,49 @@ def _record(execution: int | str) -> None:
         sys.exit(FAILED)
 
 
-def _print_verdict(file: str, verdict: TrialResult) -> None:
+def _print_result(file: str, result: TrialResult) -> None:
     from noetl_temporal.playbook_tests.report import result_lines
 
-    for line in result_lines(file, verdict):
+    for line in result_lines(file, result):
         click.echo(line)
 
 
 def _show_errors(suite: LoadedSuite) -> None:
-    for result in suite.invalid_files:
-        show_findings(result, "no test of this file was run")
+    for compilation in suite.invalid_files:
+        show_diagnostics(compilation, "no test of this file was run")
     for line in suite.unsupported:
         click.echo(line, err=True)
 
 
-def _report(results: TestedSuites, junit: Path | None, *, coverage: bool) -> None:
+def _report(tested_suites: Sequence[TestedSuite], junit: Path | None, *, coverage: bool) -> None:
     """Print the coverage and the summary, and write the results as JUnit XML if requested."""
     from noetl_temporal.playbook_tests.junit import junit as junit_xml
     from noetl_temporal.playbook_tests.report import summary
 
-    verdicts = [verdict for _, suite_verdicts in results for verdict in suite_verdicts]
-    invalid_count = sum(suite.graph is None for suite, _ in results)
-    for line in _coverage(results) if coverage else ():
+    all_results = [result for _, results in tested_suites for result in results]
+    invalid_count = sum(suite.graph is None for suite, _ in tested_suites)
+    for line in _coverage_lines(tested_suites) if coverage else ():
         click.echo(line)
-    click.echo(summary(verdicts, invalid_count))
+    click.echo(summary(all_results, invalid_count))
     if junit is not None:
-        write_text(junit, junit_xml(results), junit.parent)
+        write_text(junit, junit_xml(tested_suites), junit.parent)
 
 
-def _exit_status(results: TestedSuites) -> int:
-    if any(suite.graph is None for suite, _ in results):
+def _exit_status(tested_suites: Sequence[TestedSuite]) -> int:
+    if any(suite.graph is None for suite, _ in tested_suites):
         return WRONG
-    return FAILED if any(not verdict.passed for _, verdicts in results for verdict in verdicts) else 0
+    return FAILED if any(not result.passed for _, results in tested_suites for result in results) else 0
 
 
-def _coverage(results: TestedSuites) -> Iterator[str]:
+def _coverage_lines(tested_suites: Sequence[TestedSuite]) -> Iterator[str]:
     """Yield the coverage of each playbook over all files that test it."""
     from noetl_temporal.playbook_tests.coverage import Part, reached_parts
     from noetl_temporal.playbook_tests.report import coverage_lines
 
-    graphs = {suite.graph.source.file: suite.graph for suite, _ in results if suite.graph is not None}
+    graphs = {suite.graph.source.file: suite.graph for suite, _ in tested_suites if suite.graph is not None}
     parts: dict[str, set[Part]] = {file: set() for file in graphs}
-    for suite, verdicts in results:
+    for suite, results in tested_suites:
         if suite.graph is not None:
-            parts[suite.graph.source.file] |= reached_parts(suite.graph, (verdict.run for verdict in verdicts))
+            parts[suite.graph.source.file] |= reached_parts(suite.graph, (result.run for result in results))
     for file, graph in graphs.items():
         yield from coverage_lines(graph, frozenset(parts[file]))

@@ -17,12 +17,13 @@ from noetl_temporal.playbook_tests.trial import TrialResult
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import time_skipping_server
 
-__all__ = ["verdicts_on_temporal"]
+__all__ = ["run_suites_on_temporal"]
 
 
-def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[TrialResult]]]:
-    """Return the results of each suite; a suite that cannot run on Temporal is reported and has none. Raises
-    StackError.
+def run_suites_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tuple[LoadedSuite, list[TrialResult]]]:
+    """Run the tests of all suites, and return (suite, results) of each. Raises StackError.
+
+    A suite that cannot run on Temporal is reported, and has no results.
     """
     tests = [
         (suite, test, suite.graph)
@@ -30,16 +31,16 @@ def verdicts_on_temporal(suites: Sequence[LoadedSuite], tools: Tools) -> list[tu
         if suite.graph is not None and not _is_skipped(suite)
         for test in suite.suite.tests
     ]
-    verdicts: list[TrialResult] = []
+    results: list[TrialResult] = []
     if tests:
         with (
             tempfile.TemporaryDirectory(prefix="noetl-test-") as folder,
             time_skipping_server(Home(Path(folder))) as address,
         ):
-            verdicts = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))
-    owners = [suite for suite, _, _ in tests]
+            results = asyncio.run(run_on_temporal(address, [(test, graph) for _, test, graph in tests], tools))
+    tested_suites = [suite for suite, _, _ in tests]
     return [
-        (suite, [verdict for owner, verdict in zip(owners, verdicts, strict=True) if owner is suite])
+        (suite, [result for tested, result in zip(tested_suites, results, strict=True) if tested is suite])
         for suite in suites
     ]
 

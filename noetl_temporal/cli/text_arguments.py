@@ -8,18 +8,18 @@ import click
 
 from noetl_temporal.unicode_text import is_unicode
 
-__all__ = ["Text", "quote_argument", "require_unicode"]
+__all__ = ["UnicodeText", "quote_argument", "require_unicode"]
 
-MOST_CHARACTERS = 200
+MAX_CHARACTERS = 200
 """The maximum number of characters of an argument that an error repeats."""
 
 
 def quote_argument(text: str) -> str:
     """Quote an argument for an error message; a long one is truncated."""
-    return repr(text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}...")
+    return repr(text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}...")
 
 
-class Text(click.ParamType[Any]):
+class UnicodeText(click.ParamType[Any]):
     """A string argument. Rejects bytes that are not UTF-8, because they cannot be sent to a server."""
 
     name = "text"
@@ -34,7 +34,7 @@ def require_unicode(command: click.Command) -> None:
     """Make all string parameters of a command reject bytes that are not UTF-8; paths and other types stay unchanged."""
     for parameter in command.params:
         if parameter.type is click.STRING:
-            parameter.type = Text()
+            parameter.type = UnicodeText()
     if isinstance(command, click.Group):
         for subcommand in command.commands.values():
             require_unicode(subcommand)

@@ -17,7 +17,7 @@ from rich.text import Text
 from noetl_temporal.cli.console import PrintableConsole, error_console, styled_text
 from noetl_temporal.cli.progress import Progress, Row, StepLine
 
-__all__ = ["Lines", "Quiet", "Screen", "View", "open_view"]
+__all__ = ["LineView", "QuietView", "ScreenView", "View", "open_view"]
 
 BAR_WIDTH = 20
 
@@ -39,8 +39,8 @@ def open_view(quiet: bool) -> View:
     """Return a view on standard error. With ``quiet``, progress is shown only on a terminal."""
     errors = error_console()
     if errors.is_terminal:
-        return Screen(errors)
-    return Quiet(errors) if quiet else Lines(errors)
+        return ScreenView(errors)
+    return QuietView(errors) if quiet else LineView(errors)
 
 
 class View(Protocol):
@@ -52,7 +52,7 @@ class View(Protocol):
         """Process one row of the event log."""
         ...
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Show a message that is not an event."""
         ...
 
@@ -65,14 +65,14 @@ class View(Protocol):
         ...
 
 
-class Lines:
+class LineView:
     """Progress for a log: a line for each important event."""
 
     def __init__(self, console: PrintableConsole) -> None:
         self._console, self._progress = console, Progress()
         self._last_warnings: Sequence[str] = ()
 
-    def __enter__(self) -> Lines:
+    def __enter__(self) -> LineView:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -82,25 +82,25 @@ class Lines:
         """Process one row of the event log."""
         line = self._progress.feed(row)
         if line:
-            self.say(line)
+            self.show_message(line)
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Show a message that is not an event."""
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def print_line(self, text: str) -> None:
         """Show a line that a task has printed."""
-        self.say(text)
+        self.show_message(text)
 
     def warn(self, lines: Sequence[str]) -> None:
         """Show what blocks the run, each problem once while it lasts."""
         for line in lines:
             if _subject(line) not in map(_subject, self._last_warnings):
-                self.say(line)
+                self.show_message(line)
         self._last_warnings = lines
 
 
-class Screen:
+class ScreenView:
     """Progress on a terminal: a table of steps, redrawn in place, which stays at the end."""
 
     def __init__(self, console: PrintableConsole) -> None:
@@ -116,7 +116,7 @@ class Screen:
             redirect_stderr=False,
         )
 
-    def __enter__(self) -> Screen:
+    def __enter__(self) -> ScreenView:
         self._live.start()
         return self
 
@@ -127,7 +127,7 @@ class Screen:
         """Process one row of the event log."""
         self._progress.feed(row)
 
-    def say(self, text: str) -> None:
+    def show_message(self, text: str) -> None:
         """Show a message that is not an event."""
         self._message = text
 
@@ -153,7 +153,7 @@ class Screen:
         return Group(table, *messages)
 
 
-class Quiet(Lines):
+class QuietView(LineView):
     """Shows messages and warnings, and no progress."""
 
     def feed(self, row: Row) -> None:

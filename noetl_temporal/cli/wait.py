@@ -15,7 +15,7 @@ from noetl_temporal.cli.connection import Deployment, running_deployment
 from noetl_temporal.cli.console import console
 from noetl_temporal.cli.exits import FAILED, INTERRUPTED, UNKNOWN, WRONG
 from noetl_temporal.cli.importing import importing
-from noetl_temporal.cli.logs import log_nowhere
+from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.errors import StackError
@@ -54,7 +54,7 @@ def wait_command(run: int | str, timeout: float | None, as_json: bool) -> None:
     """
     deployment = running_deployment()
     with importing():
-        log_nowhere()
+        discard_log()
     try:
         summary = asyncio.run(_wait(run, timeout, deployment))
     except StackError as error:
@@ -87,11 +87,11 @@ class _LostConnectionError(click.ClickException):
 async def _wait(run: int | str, seconds: float | None, deployment: Deployment) -> RunSummary:
     from temporalio.service import RPCError
 
-    from noetl_temporal.cli.named_run import execution_of
+    from noetl_temporal.cli.named_run import resolve_execution_id
     from noetl_temporal.cli.run_status import run_status
     from noetl_temporal.runs import Runs, UnknownRunError
 
-    execution_id = await execution_of(run)
+    execution_id = await resolve_execution_id(run)
     limit = None if seconds is None else timedelta(seconds=seconds)
     try:
         with suppress(UnknownRunError, TimeoutError):  # a run that Temporal has removed is read from the event log
@@ -110,7 +110,7 @@ async def _wait_for_last_rows(runs: Runs, handle: RunHandle) -> None:
     from temporalio.service import RPCError
 
     from noetl_temporal.cli.event_log import open_event_log
-    from noetl_temporal.cli.log_reading import wait_until_complete
+    from noetl_temporal.cli.log_summary import wait_until_complete
 
     with suppress(TimeoutError, RPCError):
         async with open_event_log(runs.dsn) as log, asyncio.timeout(SETTLE_SECONDS):

@@ -13,7 +13,7 @@ import click
 
 from noetl_temporal.cli.arguments import HOST_AND_PORT, Seconds, read_amounts
 from noetl_temporal.cli.connection import running_deployment
-from noetl_temporal.cli.logs import LOG_FORMATS, log_to_terminal
+from noetl_temporal.cli.logging_setup import LOG_FORMATS, log_to_stderr
 
 if TYPE_CHECKING:  # importing the SDK is slow
     from temporalio.worker import WorkerDeploymentConfig
@@ -155,7 +155,7 @@ def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
     from noetl_temporal.metrics import exporter
 
     address = free_address() if is_exporting else ""
-    log_to_terminal(log_format, exporter(address) if address else None)
+    log_to_stderr(log_format, exporter(address) if address else None)
     return address
 
 

@@ -14,9 +14,9 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.event_details import event_details
-from noetl_temporal.cli.log_facts import LogFacts
 from noetl_temporal.cli.progress import Progress
-from noetl_temporal.cli.view import Lines, Screen
+from noetl_temporal.cli.run_annotations import RunAnnotations
+from noetl_temporal.cli.view import LineView, ScreenView
 from noetl_temporal.mirror.read import Event
 from noetl_temporal.ui_summary import playbook_summary
 from tests.acceptance.test_run_report import summary_of
@@ -108,7 +108,7 @@ def test_a_step_is_waiting_while_one_of_its_items_waits() -> None:
 
 def test_lines_show_starts_retries_and_ends() -> None:
     out = io.StringIO()
-    lines = Lines(PrintableConsole(file=out, width=80))
+    lines = LineView(PrintableConsole(file=out, width=80))
     for event in [row("step.started"), retry_row(True), row("step.failed", duration=1.5, error="HTTP 503 [x]")]:
         lines.feed(event)
     assert out.getvalue().splitlines() == [
@@ -212,7 +212,7 @@ def test_a_list_of_workflows_names_path_and_version(version: str, summary: str) 
 
 def on_screen(rows: list[Row]) -> str:
     out = io.StringIO()
-    with Screen(PrintableConsole(file=out, width=120, force_terminal=True, color_system=None)) as screen:
+    with ScreenView(PrintableConsole(file=out, width=120, force_terminal=True, color_system=None)) as screen:
         for row in rows:
             screen.feed(row)
     return re.sub(r"\x1b\[[\d;?]*[a-zA-Z]", "", out.getvalue()).rsplit("\r", 1)[-1]
@@ -239,10 +239,10 @@ TOLD = 'p.yaml:8:9: warning: start: "start.cuont" is undefined'
 
 def test_a_warning_is_shown_once_while_it_runs_and_at_the_end() -> None:
     out = io.StringIO()
-    lines = Lines(PrintableConsole(file=out, width=200))
+    lines = LineView(PrintableConsole(file=out, width=200))
     for warning in [WARNING, WARNING]:
         lines.feed(warning)
-    summary_of(warnings=LogFacts([WARNING, WARNING]).warnings).show(PrintableConsole(file=out, width=200))
+    summary_of(warnings=RunAnnotations([WARNING, WARNING]).warnings).show(PrintableConsole(file=out, width=200))
     assert out.getvalue().splitlines()[:2] == [TOLD, TOLD]
 
 
@@ -255,7 +255,7 @@ def test_a_warning_is_shown_once_while_it_runs_and_at_the_end() -> None:
     ],
 )
 def test_the_reason_of_a_stop_is_shown(row: Row, reason: str) -> None:
-    assert LogFacts([row]).reason == reason
+    assert RunAnnotations([row]).reason == reason
 
 
 def test_the_time_of_a_stopping_run_is_shown_beside_that_of_its_stop() -> None:

@@ -15,7 +15,7 @@ ROUNDS = 4
 
 
 def test_work_is_repeated_for_each_change(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.cli.repeat_on_change.LOOK_SECONDS", 0.01)
+    monkeypatch.setattr("noetl_temporal.cli.repeat_on_change.CHECK_SECONDS", 0.01)
     playbook_file, test = tmp_path / "p.yaml", tmp_path / "p.test.yaml"
     playbook_file.write_text("1")
     test.write_text("1")

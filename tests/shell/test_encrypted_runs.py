@@ -24,7 +24,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.cli.run_problems import problems_of_run
+from noetl_temporal.cli.run_problems import read_run_problems
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec_server import Access, decode_payload, serving_codec
 from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
@@ -246,7 +246,7 @@ async def test_a_run_waits_while_the_worker_lacks_the_key_which_is_named(servers
     client, without = await client_of(servers), await client_of(servers, keys)
     handle = await submit(client, ONE_STEP, said=CANARY)
     async with worker(without), asyncio.timeout(60):
-        while not (problems_found := await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)):
+        while not (problems_found := await read_run_problems(client.temporal, handle.workflow_id, handle.execution_id)):
             await asyncio.sleep(0.1)
     [incident] = problems_found
     assert incident.kind == "incident"

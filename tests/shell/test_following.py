@@ -17,7 +17,7 @@ from noetl_temporal.cli.event_log import log_connection, open_event_log
 from noetl_temporal.cli.interrupts import Interrupts
 from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.cli.run_follower import RunFollower
-from noetl_temporal.cli.view import Lines, Quiet
+from noetl_temporal.cli.view import LineView, QuietView
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.announcements import listening
@@ -56,7 +56,7 @@ async def test_a_run_that_completes_when_its_time_is_up_is_completed(shell: Shel
         late_run = LateHandle(client.temporal, run.workflow, run.execution_id, None)
         late_run.let_go = let_go
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
-        view = Lines(PrintableConsole(file=out))
+        view = LineView(PrintableConsole(file=out))
         summary, was_interrupted = await RunFollower(client, late_run, None, view, graph, 0.01, Interrupts()).follow(
             None
         )
@@ -76,7 +76,7 @@ async def test_the_events_of_a_run_are_counted_when_the_log_has_all_of_them(shel
         await handle.result()
         assert (await describe_run(client, handle, log, None)).events_complete is False
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
-        view = Quiet(PrintableConsole(file=io.StringIO()))
+        view = QuietView(PrintableConsole(file=io.StringIO()))
         following = RunFollower(client, handle, log, view, graph, None, Interrupts())
         following_task = asyncio.create_task(following.follow(None))
         await follow_execution(client.temporal, servers.postgres, run.workflow_id)
@@ -98,7 +98,7 @@ async def test_the_wait_for_a_missing_log_ends(
         client = NoetlClient(worker_client.temporal, servers.postgres, {})
         run = await shell.submit(worker_client, ONE_STEP)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
-        view = Quiet(PrintableConsole(file=io.StringIO()))
+        view = QuietView(PrintableConsole(file=io.StringIO()))
         summary, _ = await RunFollower(client, run, log, view, graph, None, Interrupts()).follow(None)
     assert (summary.status, summary.events_complete) == ("completed", False)
     assert msgspec.json.decode(summary.json())["events_complete"] is False
@@ -132,7 +132,7 @@ async def test_a_run_that_is_followed_is_announced_and_looked_at_often_only_at_f
         run = await shell.submit(worker_client, ONE_STEP)
         graph = compile_or_raise(f"{HEAD}workflow:\n{ONE_STEP}", "shell.yaml")
         following = RunFollower(
-            client, run, log, Quiet(PrintableConsole(file=io.StringIO())), graph, None, Interrupts()
+            client, run, log, QuietView(PrintableConsole(file=io.StringIO())), graph, None, Interrupts()
         )
         following_task = asyncio.create_task(following.follow(None))
         assert await announcements.get() == WorkflowRun("default", run.workflow_id, run.run_id or "", PLAYBOOK_WORKFLOW)

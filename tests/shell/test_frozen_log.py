@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl_temporal.cli.event_log import log_connection, open_event_log
-from noetl_temporal.cli.log_reading import LogSummary, log_summary
+from noetl_temporal.cli.log_summary import LogSummary, read_log_summary
 from noetl_temporal.cli.logged_run import logged_events
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.addresses import Addresses
@@ -35,7 +35,7 @@ async def test_no_answer_to_a_connection(servers: Addresses, shell: Shell, capsy
         async with shell.client(lambda _request, _context: 1) as client:
             run = await shell.submit(client, ONE_STEP)
             async with open_event_log(dsn) as log:
-                assert await log_summary(log, client.temporal.namespace, run, "") == LogSummary()
+                assert await read_log_summary(log, client.temporal.namespace, run, "") == LogSummary()
             await run.result()
     assert "no events: cannot use Postgres" in capsys.readouterr().err
 

@@ -11,10 +11,10 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from noetl_temporal.cli import log_reading, logged_run
+from noetl_temporal.cli import log_summary, logged_run
 from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.cli.events import events_command
-from noetl_temporal.cli.log_reading import read_log
+from noetl_temporal.cli.log_summary import read_log
 from noetl_temporal.cli.logged_run import logged_events
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.stack.addresses import Addresses
@@ -128,7 +128,7 @@ async def test_the_pages_of_a_table_have_the_same_columns(monkeypatch: pytest.Mo
 
 
 async def test_rows_are_counted_and_warnings_read_wherever_they_are(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_reading, "_PAGE", 1_000)
+    monkeypatch.setattr(log_summary, "_PAGE_EVENTS", 1_000)
     async with log_connection(dsn) as log:
         reading = await read_log(log, "default", "tests/long/7", "r1", 7)
     assert (reading.events, reading.superseded) == (ROWS, 0)

@@ -18,7 +18,7 @@ from temporalio.client import Client
 
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
-from noetl_temporal.cli.run_problems import problems_of_run
+from noetl_temporal.cli.run_problems import read_run_problems
 from noetl_temporal.cli.suspensions import SuspensionLines
 from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.replay import open_histories
@@ -169,7 +169,7 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
                 namespace=NAMESPACE, execution=execution, id=call.activity_id, identity="ann", reason="why"
             )
         )
-        [problems_found] = await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
+        [problems_found] = await read_run_problems(client.temporal, handle.workflow_id, handle.execution_id)
         assert problems_found.kind == "paused_call"
         assert problems_found.message.endswith("UTC by ann (why)")
         assert f"--activity-id {call.activity_id}" in problems_found.remedy
@@ -188,7 +188,7 @@ async def test_a_paused_call_is_understood(servers: Addresses, shell: Shell) -> 
         assert (await status_of(servers, client, handle)) == "running"
         await is_in_log(servers, handle, lambda status: status == "RUNNING")
         await pauses_are_in_log(servers, handle, ["task.paused ann why", "task.resumed"])
-        assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
+        assert await read_run_problems(client.temporal, handle.workflow_id, handle.execution_id) == []
         gate.open()
         assert (await asyncio.wait_for(handle.result(), 60)).status == "completed"
         await is_in_log(servers, handle, lambda status: status == "COMPLETED")

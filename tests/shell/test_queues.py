@@ -118,7 +118,7 @@ async def test_a_shared_queue_without_workers_is_reported(
     servers: Addresses, tools: dict[str, Tool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of the workflows alone and one of the tool alone do not poll it."""
-    monkeypatch.setattr("noetl_temporal.cli.run_problems.PATIENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr("noetl_temporal.cli.run_problems.MIN_WAIT", timedelta(seconds=0.2))
     monkeypatch.setattr("noetl_temporal.queues.WORKFLOW_QUEUE", "unpolled-for-calls")
     monkeypatch.setattr("noetl_temporal.cli.run_problems.WORKFLOW_QUEUE", "unpolled-for-calls")
     monkeypatch.setenv(TOOL_QUEUES_VARIABLE, "none")

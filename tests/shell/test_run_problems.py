@@ -16,7 +16,7 @@ from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
-from noetl_temporal.cli.run_problems import RunProblem, problems_of_run
+from noetl_temporal.cli.run_problems import RunProblem, read_run_problems
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.machine.playbook import Machine
@@ -38,7 +38,7 @@ def ok(*_: object) -> int:
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.cli.run_problems.PATIENCE", timedelta(seconds=0.2))
+    monkeypatch.setattr("noetl_temporal.cli.run_problems.MIN_WAIT", timedelta(seconds=0.2))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def wait_for_problem(client: NoetlClient, handle: RunHandle, message: str)
     """Wait until the run has one problem, with this message: a worker that starts is missing for a moment."""
     async with asyncio.timeout(60):
         while True:
-            problems = await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id)
+            problems = await read_run_problems(client.temporal, handle.workflow_id, handle.execution_id)
             if len(problems) == 1 and message in problems[0].message:
                 return problems[0]
             await asyncio.sleep(0.05)
@@ -87,10 +87,10 @@ async def test_a_long_call_is_not_announced(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await Shell.submit(client, ONE_STEP)
         await asyncio.wait_for(has_entered.wait(), 30)
-        assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
+        assert await read_run_problems(client.temporal, handle.workflow_id, handle.execution_id) == []
         let_go.set()
         assert (await handle.result()).status == "completed"
-        assert await problems_of_run(client.temporal, handle.workflow_id, handle.execution_id) == []
+        assert await read_run_problems(client.temporal, handle.workflow_id, handle.execution_id) == []
 
 
 async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

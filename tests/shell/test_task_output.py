@@ -17,7 +17,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal import task_output
 from noetl_temporal.call_log import CallLog
-from noetl_temporal.cli import logs
+from noetl_temporal.cli import logging_setup
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
@@ -42,7 +42,7 @@ SECRETS = CredentialSource(
 
 @pytest.fixture
 def captured_log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    caplog.set_level(logging.INFO, logger=logs.TASK_OUTPUT)
+    caplog.set_level(logging.INFO, logger=logging_setup.TASK_OUTPUT)
     return caplog
 
 
@@ -123,7 +123,7 @@ async def test_nothing_is_logged_where_nothing_is_printed(captured_log: pytest.L
 
 async def test_no_printed_line_can_be_taken_for_one_of_the_log(captured_log: pytest.LogCaptureFixture) -> None:
     await print_texts("a\r2026-01-01 b\u20282026-01-01 c\v2026-01-01 d")
-    formatted = logs._PrintableFormatter(logs.FORMAT).format(captured_log.records[0])  # pyright: ignore[reportPrivateUsage]
+    formatted = logging_setup._PrintableFormatter(logging_setup.FORMAT).format(captured_log.records[0])  # pyright: ignore[reportPrivateUsage]
     assert [line[:4] for line in formatted.splitlines()[1:]] == ["  | "] * 4
 
 

@@ -1,4 +1,4 @@
-"""Facts about a run from its events: its warnings, why it was stopped, and the run that it repeats."""
+"""What the events of a run say about it: its warnings, why it was stopped, and the run that it repeats."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 from noetl_temporal.cli.progress import Row, warning_text
 
-__all__ = ["FACT_EVENTS", "LogFacts"]
+__all__ = ["ANNOTATION_EVENTS", "RunAnnotations"]
 
-FACT_EVENTS = ("warning", "playbook.started", "playbook.cancelled")
-"""The types of events from which facts are read."""
+ANNOTATION_EVENTS = ("warning", "playbook.started", "playbook.cancelled")
+"""The types of the events that RunAnnotations reads."""
 
 _TERMINATED = "the workflow was terminated: "
 
 
-class LogFacts:
-    """Facts about a run from its events.
+class RunAnnotations:
+    """What the events of a run say about it.
 
-    ``warnings`` has each warning once, ``reason`` is why a person stopped the run. A rerun repeats the execution
-    ``rerun_of`` from the step ``rerun_from`` on; both are empty for other runs.
+    ``reason`` is why a person stopped the run. A rerun repeats the execution ``rerun_of`` from the step ``rerun_from``
+    on; both are empty for other runs.
     """
 
     def __init__(self, rows: Iterable[Row] = ()) -> None:
@@ -27,13 +27,13 @@ class LogFacts:
         self.read(rows)
 
     def read(self, rows: Iterable[Row]) -> None:
-        """Add the facts of more events."""
+        """Read more events."""
         for row in rows:
             self._read(row)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """The warnings as ``file:line:col: warning: step: message``, in the order of the events."""
+        """The warnings as ``file:line:col: warning: step: message``, each once, in the order of the events."""
         return tuple(self._warnings)
 
     def _read(self, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""Configures where libraries and the output of python tasks are logged.
+"""Sets up logging: where libraries and the output of tasks are logged.
 
 Warnings of libraries are for operators, not for users who run a playbook. Temporal's core, which is written in Rust,
 would otherwise print its log to standard output, between results.
@@ -18,10 +18,11 @@ from noetl_temporal.stack.files import open_log
 if TYPE_CHECKING:
     from temporalio.runtime import PrometheusConfig
 
-__all__ = ["LOG_FORMATS", "log_nowhere", "log_to_file", "log_to_terminal"]
+__all__ = ["LOG_FORMATS", "discard_log", "log_to_file", "log_to_stderr"]
 
 TASK_OUTPUT = "noetl_temporal.task_output"
-"""The logger of a module that imports Temporal."""
+"""The logger for the output of tasks. Its module is not imported here, because it imports Temporal."""
+
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 LOG_FORMATS = ("text", "json")
 
@@ -30,7 +31,7 @@ _CALL_ATTRIBUTES = ("execution_id", "step", "iteration", "attempt")
 
 
 def log_to_file(file: Path) -> None:
-    """Log to a file, so that the terminal has only the output of the command. Without its folder nothing is logged.
+    """Log to a file, so that the terminal has only the output of the command; discard the log if its folder is missing.
 
     Raises OSError if another account may have created the file.
     """
@@ -38,14 +39,14 @@ def log_to_file(file: Path) -> None:
     _log_to(_FileHandler(open_log(file, append=True)) if has_folder else logging.NullHandler())
 
 
-def log_nowhere() -> None:
+def discard_log() -> None:
     """Discard the log, for commands that report problems themselves."""
     _log_to(logging.NullHandler())
 
 
-def log_to_terminal(form: str = "text", metrics: PrometheusConfig | None = None) -> None:
-    """Log warnings to stderr in one of LOG_FORMATS, for services. With ``metrics`` the SDK exports its own."""
-    _log_to(logging.StreamHandler(), _JsonFormatter() if form == "json" else None, metrics)
+def log_to_stderr(log_format: str = "text", metrics: PrometheusConfig | None = None) -> None:
+    """Log warnings to stderr in one of LOG_FORMATS, for services. ``metrics``: where the SDK exports its metrics."""
+    _log_to(logging.StreamHandler(), _JsonFormatter() if log_format == "json" else None, metrics)
 
 
 class _FileHandler(logging.StreamHandler[TextIO]):

@@ -1,4 +1,4 @@
-"""Reads the facts about a run from its event log, and whether the log is complete."""
+"""Summarizes the event log of a run, and waits until it is complete."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ import click
 from msgspec.structs import replace
 
 from noetl_temporal.cli.event_log import EventLog
-from noetl_temporal.cli.log_facts import FACT_EVENTS, LogFacts
-from noetl_temporal.cli.run_problems import RunProblem, unread_history
+from noetl_temporal.cli.run_annotations import ANNOTATION_EVENTS, RunAnnotations
+from noetl_temporal.cli.run_problems import RunProblem, unread_history_problem
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import CalledRun, called_runs, event_counts, events_of, read_progress
 from noetl_temporal.runs import RunHandle
 
-__all__ = ["LogSummary", "log_summary", "mirror_problems", "read_log", "wait_until_complete"]
+__all__ = ["LogSummary", "mirror_problems", "read_log", "read_log_summary", "wait_until_complete"]
 
-_PAGE = 1000
+_PAGE_EVENTS = 1000
 """The number of events that are read at once."""
 
-_MOST_CALLED = 20
+_MAX_CALLED_RUNS = 20
 """The maximum number of called runs that are listed."""
 
 
 class LogSummary(NamedTuple):
-    """The facts about a run in its event log.
+    """A summary of the event log of a run.
 
-    ``events`` excludes those that resets ``superseded``. ``is_complete`` is set once the mirror has read the event that
-    closed the run; ``problems`` say why it cannot read the history. ``warnings``, ``reason``, ``rerun_of`` and
-    ``rerun_from`` are those of LogFacts. ``calls`` is the number of runs that it has called, ``called`` the first ones.
+    ``events`` is the number of events without the ``superseded`` ones of resets. ``is_complete``: the mirror has read
+    the event that closed the run; ``problems`` say why it cannot read the history. ``warnings``, ``reason``,
+    ``rerun_of`` and ``rerun_from`` are those of RunAnnotations. ``calls`` is the number of runs that it has called,
+    ``called`` the first of them.
     """
 
     events: int = 0
@@ -47,7 +48,7 @@ class LogSummary(NamedTuple):
     rerun_from: str = ""
 
     def add_to(self, summary: RunSummary) -> RunSummary:
-        """Return the summary with these facts. Where both have a value, that of the summary is kept."""
+        """Return the summary of the run with these values added. Values that it has already take precedence."""
         return replace(
             summary,
             events=self.events,
@@ -63,8 +64,8 @@ class LogSummary(NamedTuple):
         )
 
 
-async def log_summary(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> LogSummary:
-    """Read the facts about a run. If the log cannot be read, print why to stderr and return an empty summary."""
+async def read_log_summary(log: EventLog | None, namespace: str, handle: RunHandle, run_id: str) -> LogSummary:
+    """Summarize the event log of a run. If it cannot be read, print why to stderr and return an empty summary."""
     if log is None:
         return LogSummary()
     try:
@@ -78,33 +79,33 @@ async def log_summary(log: EventLog | None, namespace: str, handle: RunHandle, r
 async def read_log(
     log: asyncpg.Connection, namespace: str, workflow_id: str, run_id: str, execution_id: int
 ) -> LogSummary:
-    """Read the facts about the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
+    """Summarize the event log of the workflow whose last run is ``run_id``. Raises asyncpg's errors."""
     progress = await read_progress(log, namespace, workflow_id, run_id)
     events, superseded = await event_counts(log, execution_id)  # after read_progress: counts all of a complete run
-    facts = await _facts(log, execution_id)
-    problems = tuple(map(unread_history, progress.problems))
-    called, calls = await called_runs(log, execution_id, _MOST_CALLED)
+    annotations = await _read_annotations(log, execution_id)
+    problems = tuple(map(unread_history_problem, progress.problems))
+    called, calls = await called_runs(log, execution_id, _MAX_CALLED_RUNS)
     return LogSummary(
         events - superseded,
         superseded,
         progress.is_complete,
         problems,
-        facts.warnings,
-        facts.reason,
+        annotations.warnings,
+        annotations.reason,
         tuple(called),
         calls,
-        facts.rerun_of,
-        facts.rerun_from,
+        annotations.rerun_of,
+        annotations.rerun_from,
     )
 
 
-async def _facts(log: asyncpg.Connection, execution_id: int) -> LogFacts:
-    """Read the facts page by page, because a loop may have a warning for each item."""
-    facts, after = LogFacts(), 0
-    while rows := await events_of(log, execution_id, after=after, types=FACT_EVENTS, limit=_PAGE):
-        facts.read(rows)
+async def _read_annotations(log: asyncpg.Connection, execution_id: int) -> RunAnnotations:
+    """Read the events page by page, because a loop may have a warning for each item."""
+    annotations, after = RunAnnotations(), 0
+    while rows := await events_of(log, execution_id, after=after, types=ANNOTATION_EVENTS, limit=_PAGE_EVENTS):
+        annotations.read(rows)
         after = rows[-1].event_id
-    return facts
+    return annotations
 
 
 async def mirror_problems(log: EventLog, namespace: str, workflow_id: str) -> tuple[RunProblem, ...]:
@@ -112,7 +113,7 @@ async def mirror_problems(log: EventLog, namespace: str, workflow_id: str) -> tu
     with contextlib.suppress(DeploymentError):
         async with log.connection() as connection:
             progress = await read_progress(connection, namespace, workflow_id, "")
-            return tuple(map(unread_history, progress.problems))
+            return tuple(map(unread_history_problem, progress.problems))
     return ()
 
 

@@ -14,13 +14,13 @@ from noetl_compiler.diagnostics import Diagnostic, Severity, render, sort_and_de
 from noetl_compiler.graph import Span
 from noetl_compiler.printable import printable_line
 
-__all__ = ["credential_spans", "show_all_findings", "show_findings"]
+__all__ = ["credential_spans", "show_all_diagnostics", "show_diagnostics"]
 
-_MOST_SHOWN = 100
+_MAX_SHOWN = 100
 """The maximum number of diagnostics of one file that are shown."""
 
 
-def show_findings(result: Result, consequence: str, *, strict: bool = False) -> None:
+def show_diagnostics(result: Result, consequence: str, *, strict: bool = False) -> None:
     """Print the diagnostics with their lines, errors first if there are too many; ``consequence`` follows errors.
 
     ``strict``: warnings fail as well.
@@ -32,7 +32,7 @@ def show_findings(result: Result, consequence: str, *, strict: bool = False) -> 
         click.echo(f"{_count(warnings, 'warning')}: failed because of --strict", err=True)
 
 
-def show_all_findings(results: Sequence[Result], consequence: str) -> None:
+def show_all_diagnostics(results: Sequence[Result], consequence: str) -> None:
     """Print the diagnostics of several files; ``consequence`` follows errors, once."""
     errors = [errors for errors, _ in map(_show, results) if errors]
     if errors:
@@ -51,7 +51,7 @@ def _show(result: Result) -> tuple[int, int]:
     for diagnostic in _first_diagnostics(result.diagnostics):
         source = result.source_of(diagnostic)
         _echo(render(diagnostic, source, credentials if source is result.source else ()), diagnostic)
-    if (more := len(result.diagnostics) - _MOST_SHOWN) > 0:
+    if (more := len(result.diagnostics) - _MAX_SHOWN) > 0:
         file = printable_line(result.source.file)
         click.echo(f"{file}: {more:,} more diagnostics; --diagnostics json prints all of them", err=True)
     errors = sum(diagnostic.severity is Severity.ERROR for diagnostic in result.diagnostics)
@@ -68,14 +68,14 @@ def _echo(text: str, diagnostic: Diagnostic) -> None:
     if not is_coloured or os.environ.get("NO_COLOR"):
         click.echo(text, err=True)
         return
-    from noetl_temporal.cli.colours import echo_finding  # rich is slow to import, and only a terminal needs it
+    from noetl_temporal.cli.colours import echo_diagnostic  # rich is slow to import, and only a terminal needs it
 
-    echo_finding(text, diagnostic)
+    echo_diagnostic(text, diagnostic)
 
 
 def _first_diagnostics(diagnostics: Sequence[Diagnostic]) -> Sequence[Diagnostic]:
     """Return the diagnostics that are shown, in reading order; if there are too many, errors before warnings."""
-    if len(diagnostics) <= _MOST_SHOWN:
+    if len(diagnostics) <= _MAX_SHOWN:
         return diagnostics
     errors_first = sorted(diagnostics, key=lambda diagnostic: diagnostic.severity is not Severity.ERROR)
-    return sort_and_dedupe(errors_first[:_MOST_SHOWN])
+    return sort_and_dedupe(errors_first[:_MAX_SHOWN])
