@@ -82,19 +82,19 @@ def to_json(node: Node) -> Json:
     return node.value
 
 
-def value_of(node: Node, pointer_base: str = "", *, literal: Collection[str] = ()) -> Value:
+def value_of(node: Node, pointer_base: str = "", *, literal_pointers: Collection[str] = ()) -> Value:
     """Return the node as a graph Value: its JSON and the span of every string that has a template.
 
-    ``pointer_base`` is the JSON pointer at which the caller will put the data. Strings at or below the pointers in
-    ``literal``, which include ``pointer_base``, are not templates, such as code.
+    ``pointer_base`` is the JSON pointer at which the caller will put the data. Strings at or below one of the
+    ``literal_pointers``, which begin with ``pointer_base``, are not templates, such as code.
     """
     templates: dict[str, Span] = {}
-    _collect_templates(node, pointer_base, literal, templates)
+    _collect_templates(node, pointer_base, literal_pointers, templates)
     return Value(to_json(node), templates)
 
 
-def _collect_templates(node: Node, path: str, literal: Collection[str], templates: dict[str, Span]) -> None:
-    if path in literal:
+def _collect_templates(node: Node, path: str, literal_pointers: Collection[str], templates: dict[str, Span]) -> None:
+    if path in literal_pointers:
         return
     if isinstance(node, ScalarNode):
         if span := node.template_span:
@@ -105,4 +105,4 @@ def _collect_templates(node: Node, path: str, literal: Collection[str], template
     )
     for key, item in children:
         if not isinstance(item, ScalarNode) or item.expressions:
-            _collect_templates(item, pointer(path, key), literal, templates)
+            _collect_templates(item, pointer(path, key), literal_pointers, templates)

@@ -15,13 +15,16 @@ __all__ = ["SqlEffect", "sql_effect", "statements"]
 
 _TOKEN = re.compile(
     r"""
-    (?P<gap> --[^\n]* | /\*.*?(?:\*/|\Z) | \{\#.*?(?:\#\}|\Z) | \{%.*?(?:%\}|\Z) )
-    | (?P<part> '(?:[^']|'')*(?:'|\Z) | "[^"]*(?:"|\Z) | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)
+    (?P<ignored> --[^\n]* | /\*.*?(?:\*/|\Z) | \{\#.*?(?:\#\}|\Z) | \{%.*?(?:%\}|\Z) )
+    | (?P<opaque> '(?:[^']|'')*(?:'|\Z) | "[^"]*(?:"|\Z) | \$(?P<tag>\w*)\$.*?(?:\$(?P=tag)\$|\Z)
       | \{\{.*?(?:\}\}|\Z) )
     | (?P<end> ; )
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Comments and Jinja's statements are ``ignored``; strings, quoted names and templates are ``opaque``: a semicolon in
+them does not end a statement.
+"""
 
 _VARIABLE_PARTS = re.compile(r"(?<=COPY ).*(?= TO)|\([^)]*\)", re.IGNORECASE)
 """Parts that are left out when a statement is named: the source of COPY, and options in parentheses."""
@@ -97,6 +100,6 @@ def _split_pieces(text: str) -> Iterator[str]:
     text, start = text.replace("\0", " "), 0
     for match in _TOKEN.finditer(text):
         yield text[start : match.start()]
-        yield "\0" if match["end"] else match["part"] or " "
+        yield "\0" if match["end"] else match["opaque"] or " "
         start = match.end()
     yield text[start:]

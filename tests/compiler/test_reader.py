@@ -189,7 +189,7 @@ def test_a_value_has_the_places_of_its_templates() -> None:
     text = 'url: "{{ a }}/x"\ncode: "{{ no }}"\nlist:\n  - plain\n  - {"a/b~": "x {% if b %}"}\n5: 1\n'
     root, _ = read(SourceFile("p.yaml", text))
     assert root is not None
-    value = value_of(root, "/config", literal={"/config/code"})
+    value = value_of(root, "/config", literal_pointers={"/config/code"})
     assert value.data == {"url": "{{ a }}/x", "code": "{{ no }}", "list": ["plain", {"a/b~": "x {% if b %}"}], "5": 1}
     assert value.templates == {
         "/config/url": Span(1, 7, 1, 14),

@@ -103,4 +103,4 @@ def _read_config(fields: Fields) -> Value:
         node = fields.node_of(*spellings)
         if node is not None:
             entries.append((string_node(name, node.span), node))
-    return value_of(MappingNode(tuple(entries), fields.span), literal={"/code"})
+    return value_of(MappingNode(tuple(entries), fields.span), literal_pointers={"/code"})

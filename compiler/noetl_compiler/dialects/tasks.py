@@ -292,7 +292,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     code = {
         f"/{key.text}" for key, node in entries if key.text in tool.code_fields and not _is_rendered_code(node, context)
     }
-    config = value_of(MappingNode(entries, fields.span), literal=code)
+    config = value_of(MappingNode(entries, fields.span), literal_pointers=code)
     texts = foreign_texts(task.kind.text, canonical_entries)
     task = replace(task, input=arguments, config=config, texts=texts)
     if task.kind.text == "python":

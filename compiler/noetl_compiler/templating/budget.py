@@ -105,7 +105,11 @@ current_budget: ContextVar[RenderBudget | None] = ContextVar("current_budget", d
 
 
 class RenderBudget:
-    """The remaining budget of one rendering."""
+    """The remaining budget of one rendering.
+
+    While ``is_passing_on``, nodes are charged as values of the scope that are passed on unchanged, which cost less than
+    values that a template creates.
+    """
 
     __slots__ = ("_chars", "_nodes", "_units", "_weights", "is_passing_on")
 

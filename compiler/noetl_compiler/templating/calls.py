@@ -1,4 +1,4 @@
-"""Report unknown and forbidden filters, tests, functions, methods and attributes of a template.
+"""Find unknown and forbidden filters, tests, functions, methods and attributes in a template.
 
 Values of a scope are data, so only built-in functions and methods of data types can be called. A run is replayed after
 a crash and must then make the same decisions, so nothing may depend on randomness, the clock, the process or the order
@@ -55,7 +55,9 @@ _REPLACEMENTS = {
     "bool": "compare it with a value",
     **dict.fromkeys(("int", "float", "list", "sum", "min", "max", "abs", "round", "sorted", "reversed"), ""),
 }
-"""Filter or function of other template engines -> hint; "" where a filter has its name, or one of _FILTER_NAMES."""
+"""Filter or function of another template engine -> hint; "" if a filter replaces it: one with the same name, or the one
+in _FILTER_NAMES.
+"""
 
 _FILTER_NAMES = {"sorted": "sort", "reversed": "reverse"}
 
@@ -90,7 +92,7 @@ def name_problems(source: str, tree: nodes.Template, applications: Iterable[Appl
                 yield from _method_problems(source, method)
             case nodes.Filter():
                 yield from _filter_or_test_problems(source, node.name, "filter", node.lineno)
-                yield from _string_argument_problems(source, node)
+                yield from _named_filter_problems(source, node)
             case nodes.Test():
                 yield from _filter_or_test_problems(source, node.name, "test", node.lineno)
             case _:
@@ -131,6 +133,7 @@ def _method_problems(source: str, method: nodes.Getattr) -> Iterator[TemplatePro
 def _filter_or_test_problems(
     source: str, name: str, kind: Role, line: int, role: Role | None = None
 ) -> Iterator[TemplateProblem]:
+    """Check the name of a filter or test. ``role`` says how the source writes it, if not as ``kind``."""
     known_names = FILTERS if kind == "filter" else TESTS
     if name in known_names:
         return
@@ -142,7 +145,7 @@ def _filter_or_test_problems(
         yield TemplateProblem(f'unknown {kind} "{name}"', _replacement_hint(name, suggestions), *span)
 
 
-def _string_argument_problems(source: str, node: nodes.Filter) -> Iterator[TemplateProblem]:
+def _named_filter_problems(source: str, node: nodes.Filter) -> Iterator[TemplateProblem]:
     """Check filters and tests that are named by a string: ``map('upper')``, ``selectattr('a', 'defined')``."""
     position = {"map": 0, "select": 0, "reject": 0, "selectattr": 1, "rejectattr": 1}.get(node.name)
     if position is None or position >= len(node.args):

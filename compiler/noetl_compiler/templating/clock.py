@@ -8,15 +8,15 @@ __all__ = ["Clock"]
 
 
 class Clock:
-    """The function ``now``: a clock stopped at ``at``, in milliseconds since the epoch (UTC)."""
+    """The function ``now``, which always returns the same time. ``milliseconds`` since the epoch (UTC)."""
 
-    __slots__ = ("_at",)
+    __slots__ = ("_milliseconds",)
 
-    def __init__(self, at: int) -> None:
-        self._at = at
+    def __init__(self, milliseconds: int) -> None:
+        self._milliseconds = milliseconds
 
     def __call__(self) -> datetime.datetime:
-        return datetime.datetime.fromtimestamp(self._at / 1000, datetime.UTC)
+        return datetime.datetime.fromtimestamp(self._milliseconds / 1000, datetime.UTC)
 
     def materialise(self) -> str:
         """Return the time as an ISO 8601 string, for templates that use ``now`` without calling it."""

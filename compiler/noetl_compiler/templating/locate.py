@@ -1,4 +1,4 @@
-"""Offsets of words and syntax errors in the source of a template. Jinja itself only reports lines."""
+"""Find the offsets of words and syntax errors in the source of a template. Jinja itself only reports lines."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MAX_PARSED_CHARS = 10_000
 
 
 def find_word(source: str, word: str, role: Role, line: int = 1) -> tuple[int, int]:
-    """Return start and end of the first use of a name in the given role, searched from the 1-based ``line``."""
+    """Return start and end of the first use of ``word`` in a role, searched from the 1-based ``line`` on."""
     return _find(source, _ROLES[role].replace("NAME", re.escape(word)), _line_start(source, line))
 
 
@@ -129,13 +129,13 @@ def _unexpected_token(expression: str) -> tuple[int, int] | None:
         parser = Parser(ENVIRONMENT, expression)
         parser.parse()
     except TemplateSyntaxError:
-        return _token_range(expression, 0 if parser is None else _count_tokens_left(parser))
+        return _token_range(expression, 0 if parser is None else _count_remaining_tokens(parser))
     except (RecursionError, ValueError, OverflowError, MemoryError):  # too deep, or a number too long
         return 0, len(expression)
     return None
 
 
-def _count_tokens_left(parser: Parser) -> int:
+def _count_remaining_tokens(parser: Parser) -> int:
     """Count the tokens after the one at which the parser stopped."""
     try:
         return sum(1 for _ in parser.stream)
@@ -143,8 +143,8 @@ def _count_tokens_left(parser: Parser) -> int:
         return 0
 
 
-def _token_range(expression: str, tokens_left: int) -> tuple[int, int]:
-    """Return the range of the token that is followed by ``tokens_left - 1`` other tokens."""
+def _token_range(expression: str, remaining_count: int) -> tuple[int, int]:
+    """Return the range of the token that is followed by ``remaining_count - 1`` other tokens."""
     try:
         tokens = list(ENVIRONMENT.lex(expression))
     except TemplateSyntaxError:
@@ -153,7 +153,7 @@ def _token_range(expression: str, tokens_left: int) -> tuple[int, int]:
     ranges = [
         (end - len(text), end) for end, (_, kind, text) in zip(ends, tokens, strict=True) if kind not in ignored_tokens
     ]
-    return ranges[-tokens_left] if 0 < tokens_left <= len(ranges) else (0, len(expression))
+    return ranges[-remaining_count] if 0 < remaining_count <= len(ranges) else (0, len(expression))
 
 
 def _line_start(source: str, line: int) -> int:

@@ -78,7 +78,7 @@ _METHODS: tuple[tuple[type, frozenset[str]], ...] = (
 _METHODS_OF_TYPE: dict[type, frozenset[str]] = {
     kind: methods for kind, methods in _METHODS if kind is not datetime.date
 }
-"""``_METHODS`` by exact type, for a faster lookup: Jinja's own rules inspect each object."""
+"""``_METHODS`` by exact type, for a faster lookup than by Jinja's own rules, which inspect each object."""
 
 METHODS = _MAPPING_METHODS.union(*(names for _, names in _METHODS))
 """Every method that a template may call, of any type."""
@@ -209,7 +209,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         context.budget.charge_steps(_STEPS_PER_OPERATOR)
         if operator == "%" and isinstance(left, str):
             return format_percent(context.budget, left, right)
-        _CHARGE[operator](context.budget, left, right)
+        _OPERATOR_CHARGES[operator](context.budget, left, right)
         return self.binop_table[operator](left, right)
 
 
@@ -273,7 +273,7 @@ def _charge_divide(budget: RenderBudget, left: Any, right: Any) -> None:
         budget.charge_steps(left.bit_length() // _BITS_PER_STEP_OF_DIVISION)
 
 
-_CHARGE = {
+_OPERATOR_CHARGES = {
     "%": _charge_divide,
     "*": _charge_multiply,
     "**": _charge_power,
