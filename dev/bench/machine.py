@@ -1,13 +1,13 @@
-"""Measures the machine and replays: microseconds per fact, and history events per second.
+"""Measures the machine in microseconds per fact, and replays in history events per second.
 
     python dev/bench/machine.py [--only loop] [--profile] [--histories FOLDER]
 
-Every shape is driven in memory, its calls answered at once and in the order in which they began; only the time of this
-thread in ``feed`` counts. A fact of a loop ends one item and begins another: four events and a call. The cost of a
-fact is to stay the same however long the shape is.
+The machine runs in memory, and each of its calls is answered at once, in the order in which the calls began. Only the
+processor time of ``feed`` in this thread counts. A fact of a loop ends one item and begins another: four events and a
+call. The cost of a fact should not depend on the length of the playbook or loop.
 
-What is replayed says replaying.py; ``--histories`` keeps what was recorded for it in a folder, and takes it from there
-the next time. ``--profile`` prints where the time goes.
+replaying.py says which histories are replayed; it records them into the folder of ``--histories``, or reads them there
+if they exist. ``--profile`` prints where the time goes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def fan(count: int) -> str:
 
 
 def loop(rule: str = "") -> str:
-    """Return a loop over items of the request, so that a long loop needs no long text."""
+    """Return a loop over the items of the request: the text does not grow with the number of items."""
     return (
         f"{HEAD}workload: {{items: []}}\nworkflow:\n  - step: each\n"
         '    loop:\n      in: "{{ workload.items }}"\n      iterator: item\n'
@@ -93,8 +93,8 @@ SHAPES: dict[str, tuple[str, int]] = {
 
 
 class Cost(NamedTuple):
-    """The number of facts, and the seconds of one: the mean of all, of the first and last tenth, and of the best window
-    between these, which approximates an idle computer.
+    """The number of facts, and the seconds per fact: the mean of all, of the first tenth, of the last tenth, and of the
+    fastest window between them, which is least disturbed by other processes.
     """
 
     facts: int
@@ -158,7 +158,7 @@ class Meter:
 
 
 def _report(call: ToolCall, at: int) -> ToolReport:
-    """Return the report of a successful call: a rule with ``again`` matches until page 3."""
+    """Return the report of a successful call. Before page 3 the rule with ``again`` matches."""
     is_repeated = call.page is not None and call.page < 3
     attempt = AttemptRecord(1, at, "ok", at + 1, worker="1@bench")
     result = {"data": [call.page]} if call.page else call.config.get("result")

@@ -1,8 +1,8 @@
 """Measures replays in history events per second, compared with a hand-written workflow (dev/decisions/0040).
 
-Replayed are the histories of ``tests/replay`` and, recorded by an embedded stack, a loop of LONG items and a sequence,
-each as a playbook and by hand (dev/bench/overhead.py). The last column is how fast a playbook's history replays
-compared with that of the same shape by hand.
+It replays the histories of ``tests/replay``, and those of a loop of LONG items and of a sequence, each as a playbook
+and written by hand (dev/bench/overhead.py), which an embedded stack records. The last column is the rate of the
+playbook divided by that of the hand-written workflow.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ LONG = 2_000
 STEPS = 200
 IN_FLIGHT = 50
 """The number of concurrent calls in one chunk."""
-MANY = 1_000
-"""Events from which a history says something of a replay's speed: below, most of the time is the beginning."""
+MIN_EVENTS = 1_000
+"""Shorter histories are not measured: most of their time is the start of the replay."""
 ROUNDS = 5
 BY_HAND = {LOOP_WORKFLOW: HandChunk, PLAYBOOK_WORKFLOW: HandSequence}
-"""What has the shape of a long history by hand. A playbook with a loop has a short one: its chunks have the events."""
+"""The hand-written workflow to compare each type of workflow with."""
 
 Replay = Callable[[WorkflowHistory], Awaitable[object]]
 
@@ -53,7 +53,7 @@ def type_of(history: WorkflowHistory) -> str:
 
 
 def name_by_hand(kind: str) -> str | None:
-    """The type of the workflow by hand that has the shape of this one; None where this is by hand itself."""
+    """Return the type of the hand-written workflow to compare with; None if this is hand-written."""
     return BY_HAND[kind].__name__ if kind in BY_HAND else None
 
 
@@ -150,7 +150,7 @@ def replays(folder: Path | None) -> None:
             seconds += seconds_of(replay_ours, [history])
         events += len(history.events)
     print(f"{'tests/replay':34}{events:9,}{events / seconds:12,.0f}")
-    histories = [record for record in long_histories(folder) if len(record.events) >= MANY]
+    histories = [record for record in long_histories(folder) if len(record.events) >= MIN_EVENTS]
     hand_rates = rates(histories)
     hand = {type_of(record): rate for record, rate in zip(histories, hand_rates, strict=True)}
     for history, rate in zip(histories, hand_rates, strict=True):
