@@ -156,7 +156,7 @@ class NoetlClient(Runs):
         check_payload(request, payload_limit(self.temporal.data_converter))
         playbook_input = await self._preparation.prepare(playbook, request, content=content, playbooks=playbooks)
         execution_id = execution_id or new_execution_id()
-        run_input = self._preparation.input(playbook_input, request, execution_id, queues or {})
+        run_input = self._preparation.run_input(playbook_input, request, execution_id, queues or {})
         return await self._start_run(run_input, playbook_input, execution_timeout, key)
 
     async def _start_run(
@@ -215,7 +215,7 @@ class NoetlClient(Runs):
         request = earlier.run_input.payload
         playbook = await self._preparation.prepare(graph, request, content=content, playbooks=calls)
         execution_id = execution_id or new_execution_id()
-        run_input = self._preparation.input(playbook, request, execution_id, queues or {})
+        run_input = self._preparation.run_input(playbook, request, execution_id, queues or {})
         run_input = msgspec.structs.replace(
             run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.rerun
         )

@@ -1,4 +1,4 @@
-"""The time and the ids of the running workflow, and the ids of its children."""
+"""The time and the ids of the workflow in which this code runs, and its children."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def with_execution_id(run_input: RunInput) -> RunInput:
     return msgspec.structs.replace(run_input, execution_id=execution_id)
 
 
-def child_id_of_command(id_: str) -> str:
-    """Return the workflow id of the child that performs the command with this id."""
-    return child_id_of(workflow.info().workflow_id, id_)
+def child_id_of_command(command_id: str) -> str:
+    """Return the workflow id of the child of this workflow that performs the command with this id."""
+    return child_id_of(workflow.info().workflow_id, command_id)
 
 
-def child_id_of(workflow_id: str, id_: str) -> str:
-    """Return the workflow id of the child, of the given workflow, that performs the command with this id."""
-    return child_workflow_id(workflow_id, *id_.split("/"))
+def child_id_of(parent_id: str, command_id: str) -> str:
+    """Return the workflow id of the child, of the workflow ``parent_id``, that performs the command with this id."""
+    return child_workflow_id(parent_id, *command_id.split("/"))
 
 
 def cancel_child(workflow_id: str) -> None:
-    """Cancel a child that has started, in whichever run it is. Its caller still waits for its end.
+    """Cancel a child that has started. Its caller still waits for its end.
 
-    The SDK sends the cancel of a child's handle to the first run of the child, and the server drops it there if that
+    The SDK would send a cancel by the child's handle to the first run of the child, where the server drops it if that
     run has continued as new.
     """
     request = asyncio.create_task(workflow.get_external_workflow_handle(workflow_id).cancel())

@@ -1,8 +1,8 @@
 """Renews the lease of a claimed row while a call works on it (semantics.md 24).
 
-A call that begins late renews the lease first, because the row may be another claimer's by now; a running call renews
-it at intervals, and is cancelled when the lease is lost. A worker that was frozen finds out with its next renewal. What
-the call did until then is not undone, but only the acknowledgement counts, and the database refuses it.
+A call that begins late renews the lease first, because another claimer may have the row by then; a running call renews
+it at intervals, and is cancelled when the lease is lost. A worker that was frozen detects the loss at its next renewal.
+The effects of the call until then are not undone, but the database refuses the acknowledgement of the row.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ T = TypeVar("T")
 
 
 class LeaseLostError(ToolError):
-    """The row belongs to another claimer."""
+    """The lease has expired or cannot be renewed: another claimer may have the row."""
 
     kind = "lease_lost"
 
 
 async def run_with_lease(
     lease: LeaseRenewal | None,
-    now: int,
+    now_ms: int,
     credentials: Credentials,
     context: ToolContext,
     run: Callable[[], Awaitable[T]],
 ) -> T:
-    """Return the result of ``run``, while the lease and the leases of outer loops are renewed; ``now`` in milliseconds
-    since the epoch. Raises LeaseLostError.
+    """Return the result of ``run``, during which the lease and the leases of outer loops are renewed. ``now_ms`` is in
+    milliseconds since the epoch. Raises LeaseLostError.
     """
     if lease is None:
         return await run()
@@ -49,13 +49,13 @@ async def run_with_lease(
         inner_lease, inner = replace(lease, outer=None), run
         return await run_with_lease(
             lease.outer,
-            now,
+            now_ms,
             credentials,
             context,
-            lambda: run_with_lease(inner_lease, now, credentials, context, inner),
+            lambda: run_with_lease(inner_lease, now_ms, credentials, context, inner),
         )
-    renewer = _Renewer(lease, now, credentials, context)
-    await renewer.check()
+    renewer = _Renewer(lease, now_ms, credentials, context)
+    await renewer.renew_if_due()
     work, renewing = asyncio.ensure_future(run()), asyncio.create_task(renewer.renew_until_lost())
     try:
         await asyncio.wait({work, renewing}, return_when=asyncio.FIRST_COMPLETED)
@@ -69,26 +69,28 @@ async def run_with_lease(
 
 
 class _Renewer:
-    def __init__(self, lease: LeaseRenewal, now: int, credentials: Credentials, context: ToolContext) -> None:
+    """Renews one lease. ``_renewed_at`` is the time of its last renewal on the event loop's clock."""
+
+    def __init__(self, lease: LeaseRenewal, now_ms: int, credentials: Credentials, context: ToolContext) -> None:
         self._lease = lease
         self._credentials = credentials
         self._context = context
-        self._age = max(0.0, (now - lease.since) / 1000)
-        self._held_at = asyncio.get_running_loop().time() - self._age
+        self._age = max(0.0, (now_ms - lease.since) / 1000)
+        self._renewed_at = asyncio.get_running_loop().time() - self._age
 
-    async def check(self) -> None:
-        """Renew the lease before the call if it is due. Raises LeaseLostError."""
+    async def renew_if_due(self) -> None:
+        """Renew the lease before the call if its interval has passed. Raises LeaseLostError."""
         if self._age >= self._lease.interval:
-            await self._renew_or_wait()
+            await self._renew_with_retries()
 
     async def renew_until_lost(self) -> None:
-        """Renew the lease until it is lost. Raises LeaseLostError."""
+        """Renew the lease at intervals. Raises LeaseLostError when it is lost."""
         while True:
             await asyncio.sleep(self._lease.interval)
-            await self._renew_or_wait()
+            await self._renew_with_retries()
 
-    async def _renew_or_wait(self) -> None:
-        """Renew the lease, with retries until it expires."""
+    async def _renew_with_retries(self) -> None:
+        """Renew the lease, with retries until it expires. Raises LeaseLostError."""
         clock = asyncio.get_running_loop().time
         while True:
             start, outcome = clock(), await self._renew()
@@ -97,12 +99,12 @@ class _Renewer:
             error = outcome.error or ErrorInfo("tool", "the renewal failed")
             if not error.retryable:
                 raise LeaseLostError(f"the lease of the row cannot be renewed: {error.message}")
-            if clock() - self._held_at > self._lease.seconds:
+            if clock() - self._renewed_at > self._lease.seconds:
                 raise LeaseLostError(f"the lease of the row expired before it could be renewed: {error.message}")
             await asyncio.sleep(RETRY_SECONDS)
         if not _has_changed_rows(outcome):
             raise LeaseLostError("the lease of the row has expired, and another claimer has the row")
-        self._held_at = start
+        self._renewed_at = start
 
     async def _renew(self) -> Outcome:
         from noetl_activities.postgres import TOOL  # its driver is slow to import, and few workers renew leases

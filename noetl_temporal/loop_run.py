@@ -1,4 +1,4 @@
-"""The arguments of a loop workflow, and what it returns: JSON in history, read by the mirror by key."""
+"""The arguments and the result of a loop workflow: JSON in history, which the mirror reads by key."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ __all__ = ["LoopBody", "LoopEnd", "LoopRun", "items_and_scope", "join_input", "s
 
 
 class LoopBody(SharedPart, frozen=True, omit_defaults=True):
-    """The second argument: what is the same for every chunk and every run of a loop. One that calls playbooks has the
-    ``calls`` of its playbook, and its digest as their ``caller``. ``steps`` and ``branch_failure`` as in ChunkInput."""
+    """The second argument, which is the same for every chunk and every run of a loop. For a loop that calls playbooks,
+    ``calls`` are those that its playbook may call, and ``caller`` is the digest of that playbook's graph. For ``steps``
+    and ``branch_failure``, see ChunkInput.
+    """
 
     source: SourceRef
     step: Step
@@ -33,9 +35,8 @@ class LoopBody(SharedPart, frozen=True, omit_defaults=True):
 
 
 class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The first argument of a loop workflow.
-
-    ``queues``, ``limit``, ``depth``, ``state``, ``trail`` and ``after`` as in RunInput.
+    """The first argument of a loop workflow. For ``queues``, ``limit``, ``depth``, ``state``, ``trail`` and ``after``,
+    see RunInput.
     """
 
     input: ChunkItems
@@ -48,17 +49,16 @@ class LoopRun(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class LoopEnd(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The result of a loop workflow.
-
-    ``trail`` has the events that no later command could carry.
-    """
+    """The result of a loop workflow. ``trail`` has the events that were emitted after its last command."""
 
     report: ChunkReport
     trail: PackedTrail | None = None
 
 
 def split_input(chunk_input: ChunkInput) -> tuple[ChunkItems, LoopBody]:
-    """Split the input of a chunk into its own part, without items and scope, and the part that all chunks share."""
+    """Split the input of a chunk into the part of this chunk, without items and scope, and the part that all chunks of
+    the loop share.
+    """
     fields: dict[str, Any] = {name: getattr(chunk_input, name) for name in ChunkItems.__struct_fields__}
     fields |= {"items": [], "scope": {}}
     return ChunkItems(**fields), LoopBody(
@@ -71,8 +71,8 @@ def split_input(chunk_input: ChunkInput) -> tuple[ChunkItems, LoopBody]:
 
 
 def items_and_scope(chunk: ChunkItems, items: list[Json], scope: dict[str, Json]) -> tuple[Any, Any]:
-    """Return the third and the fourth argument: the values, or references to stored ones, which the caller need not
-    load.
+    """Return the third and the fourth argument: items and scope, or references to stored ones, so that the caller need
+    not load them.
     """
     if chunk.kept_items is None:
         return items, scope
@@ -80,14 +80,16 @@ def items_and_scope(chunk: ChunkItems, items: list[Json], scope: dict[str, Json]
 
 
 def join_input(chunk: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """Return the input of a chunk, assembled from all four arguments."""
+    """Return the input of a chunk from the four arguments of its workflow."""
     body_fields = {name: getattr(body, name) for name in ("source", "step", "names", "steps", "branch_failure")}
     chunk_input = ChunkInput(**msgspec.structs.asdict(chunk), **body_fields)
     return with_items(chunk_input, items, scope)
 
 
 def with_items(chunk_input: ChunkInput, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
-    """Return the input with its items and its scope. Stored items are a part of ``items``, the whole stored range."""
+    """Return the input with its items and its scope. If the items were stored, ``items`` is the whole list of which
+    they are a part.
+    """
     part = chunk_input.kept_items
     chunk_items = items if part is None else items[part.start : part.start + part.count]
     return msgspec.structs.replace(chunk_input, items=chunk_items, scope=scope, kept_items=None, kept_scope="")

@@ -1,4 +1,4 @@
-"""The rows of a sink whose ``mapping`` has templates: they are rendered for each row, which they see as ``row``."""
+"""Renders the configuration of a sink, and the templates in its ``mapping`` for each row, which they see as ``row``."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _MAPPING = "mapping"
 
 
 def render_sink(config: Value, scope: Mapping[str, Any], content: Json) -> dict[str, Json]:
-    """Render the configuration of a sink. If columns of its ``mapping`` are templates, ``data`` has the mapped rows, of
-    its own data or else of ``content``, and no mapping is left. Raises TemplateFailure and ToolError.
+    """Return the rendered configuration of a sink. If columns of its ``mapping`` have templates, the mapping is applied
+    here: the result has the mapped rows as ``data`` and no ``mapping``. The rows to map are the ``data`` of the
+    configuration, or else ``content``. Raises TemplateFailure, ToolError.
     """
     mapping = select_names(config, [_MAPPING])
     if not mapping.templates or pointer("", _MAPPING) in mapping.templates:
@@ -42,5 +43,5 @@ def _map_rows(mapping: Value, data: Json, content: Json, scope: Mapping[str, Any
     return mapped_rows
 
 
-def _has_template(mapping: Value, column: str) -> bool:
-    return any(place == column or place.startswith(f"{column}/") for place in mapping.templates)
+def _has_template(mapping: Value, column_pointer: str) -> bool:
+    return any(path == column_pointer or path.startswith(f"{column_pointer}/") for path in mapping.templates)

@@ -1,8 +1,8 @@
-"""What a worker counts, as metrics of Temporal's SDK: its exporter serves them with the SDK's own (health.py).
+"""The metrics of a worker. The exporter of Temporal's SDK serves them together with the SDK's own (health.py).
 
-Calls are counted where they run, by interceptors that only a worker with an exporter has. Runs are counted by the
-workflow that ends them, with a meter that is silent in a replay, so each is counted once.
-A frame is one attempt and no call.
+Calls are counted by the worker that runs them, with interceptors that only a worker with an exporter has. Runs are
+counted by their workflow when it ends, with a meter that does nothing in a replay, so each is counted once. A frame
+counts as one attempt, and not as a call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _PATHS = PathLabels()
 
 
 def exporter(address: str) -> PrometheusConfig:
-    """Return the SDK's exporter on ``HOST:PORT``."""
+    """Return the configuration of the SDK's exporter, which listens on ``HOST:PORT``."""
     return PrometheusConfig(
         bind_address=address,
         counters_total_suffix=True,
@@ -63,7 +63,7 @@ def exporter(address: str) -> PrometheusConfig:
 
 
 class MetricsInterceptor(Interceptor):
-    """Counts calls with ``meter``, that of the process, and runs."""
+    """Counts calls with the ``meter`` of the process, and runs with that of their workflow."""
 
     def __init__(self, meter: MetricMeter) -> None:
         self._meters = _CallMeters(meter)
@@ -139,9 +139,7 @@ class _CountedRun(WorkflowInboundInterceptor):
 
 
 def _count_run(execution: ExecuteWorkflowInput, status: str, report: RunReport | None) -> None:
-    """Count a run that ended, except in a replay. Without a report, its duration is that since the last
-    continue-as-new.
-    """
+    """Count a run that ended, except in a replay. Without a report, its duration begins at the last continue-as-new."""
     playbook: Playbook = execution.args[1]
     meter, labels = workflow.metric_meter(), {"path": _PATHS.label(playbook.graph.source.path), "status": status}
     meter.create_counter(RUNS, "Runs that ended, by path and status").add(1, labels)

@@ -1,11 +1,11 @@
 """The names that Temporal's users see, each within the limits of all Temporal servers.
 
-Lengths. Temporal's frontend accepts workflow ids of 1,000 bytes, but Postgres and MySQL store 255 characters;
-a keyword may have 2,048 bytes and 255 characters, and a summary 400 bytes. Longer ones make workflow tasks fail
-repeatedly, or rows of the visibility store. So longer names are truncated (shortening.py).
+Lengths. Temporal's frontend accepts workflow ids of 1,000 bytes, but Postgres and MySQL store 255 characters; a keyword
+may have 2,048 bytes and 255 characters, and a summary 400 bytes. With longer ones, workflow tasks or writes of the
+visibility store would fail repeatedly. So longer names are truncated (shortening.py).
 
-Uniqueness. Two different names never give the same id. A part of a child's id is escaped, so that ``/`` stands
-between parts only.
+Uniqueness. Different names have different ids. The parts of a child's id are escaped, so that ``/`` occurs only between
+parts.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ __all__ = [
     "child_workflow_id",
     "keyword",
     "queue_of",
-    "schedule_of",
+    "scheduled_base_id",
     "scheduled_workflow_id",
     "summary",
     "tool_kind",
@@ -66,7 +66,7 @@ CANCEL_SIGNAL = "cancel"
 SIGNAL_UPDATE = "signal"
 DECIDE_UPDATE = "decide"
 WAITS_QUERY = "waits"
-"""Requests about the waits of a playbook: end one, or list them."""
+"""Requests about the waits of a playbook: answer one, or list them."""
 
 PAUSE_UPDATE = "pause"
 RESUME_UPDATE = "resume"
@@ -104,7 +104,7 @@ RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 """The status of a run, in lists and reports."""
 
 SUCCEEDED: tuple[RunStatus, ...] = ("completed", "partial")
-"""The statuses of runs that ended without being failed or stopped."""
+"""The statuses of runs that ended and neither failed nor were stopped."""
 
 Overlap: TypeAlias = Literal["skip", "buffer_one", "buffer_all", "cancel_other", "terminate_other", "allow_all"]
 """What a schedule does when a run is due and an earlier one is still running."""
@@ -113,8 +113,10 @@ OVERLAPS: tuple[Overlap, ...] = get_args(Overlap)
 
 PLAYBOOK_FAILED, PLAYBOOK_CANCELLED = "PlaybookFailed", "PlaybookCancelled"
 """Types of the failures of a playbook's workflow that have its report in their details."""
+
 TIME_MEMO = "noetl-time"
-"""Never set: the command that removes it changes nothing (steady_time.py)."""
+"""A memo field that is never set: the command that removes it has no effect (steady_time.py)."""
+
 DETACHED_MEMO = "noetl-detached"
 """The memo field of a called playbook that its caller does not wait for."""
 REPORTED = "its playbook has its results already: the reset of an ended chunk has no effect"
@@ -123,14 +125,14 @@ REPORTED = "its playbook has its results already: the reset of an ended chunk ha
 ID_BYTES = 200
 KEYWORD_BYTES = 255
 SUMMARY_BYTES = 199
-"""A summary is stored as JSON, in which a character may need an escape, and between quotes: at most 400 bytes."""
+"""The maximum size of a summary. With quotes, and if JSON escapes every character, it has 400 bytes."""
 
 _TIME_BYTES = len("-2006-01-02T15:04:05Z")
 _TIME = re.compile(r"-\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 """What Temporal appends to the workflow ids of a schedule."""
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
+_ESCAPED_IN_PART = re.compile(r"[\x00-\x1f\x7f%/]")
 
 
 def activity_type(kind: str) -> str:
@@ -149,13 +151,16 @@ def tool_queue(kind: str) -> str:
 
 
 def queue_of(name: str, queues: Mapping[str, str]) -> str:
-    """Return the task queue for the symbolic ``name`` in a graph: the one that the run chose, else the tool's own."""
+    """Return the task queue for the symbolic ``name`` in a graph: the one in the run's ``queues``, or else the tool's
+    own.
+    """
     return queues.get(name) or tool_queue(name)
 
 
 def workflow_id(path: str, execution_id: int) -> str:
-    """``<playbook path>/<execution_id>``, at most 200 bytes. Do not parse the execution id: look the run up by its
-    search attribute NoetlExecutionId."""
+    """Return ``<playbook path>/<execution_id>``, truncated to 200 bytes. Do not parse such an id: the search attribute
+    NoetlExecutionId has the execution id.
+    """
     end = f"/{execution_id}"
     return unique_within(_CONTROL.sub(_escape, path), ID_BYTES - len(end)) + end
 
@@ -165,15 +170,19 @@ def scheduled_workflow_id(schedule: str) -> str:
     return unique_within(_CONTROL.sub(_escape, schedule), ID_BYTES - _TIME_BYTES)
 
 
-def schedule_of(workflow_id: str) -> str | None:
-    """Return the id without the time that a schedule appends; None without one."""
+def scheduled_base_id(workflow_id: str) -> str | None:
+    """Return the ``scheduled_workflow_id`` of a run that a schedule has started: its id without the time. None for any
+    other run.
+    """
     match = _TIME.search(workflow_id)
     return None if match is None else workflow_id[: match.start()]
 
 
 def child_workflow_id(root_id: str, *parts: str) -> str:
-    """``<root id>/<part>/<part>``, at most 200 bytes; ``/``, ``%`` and control characters in a part are escaped."""
-    return unique_within("/".join([root_id, *(_IN_PART.sub(_escape, part) for part in parts)]), ID_BYTES)
+    """Return ``<root id>/<part>/<part>``, truncated to 200 bytes; ``/``, ``%`` and control characters in parts are
+    escaped.
+    """
+    return unique_within("/".join([root_id, *(_ESCAPED_IN_PART.sub(_escape, part) for part in parts)]), ID_BYTES)
 
 
 def keyword(text: str) -> str:

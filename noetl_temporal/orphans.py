@@ -1,17 +1,18 @@
-"""Terminates what a reset leaves behind: the children that a run started after the point to which it was reset.
+"""Terminates the children that a run started after the point to which it was reset, and chunks that were reset in vain.
 
-A reset copies the history up to that point into a new run, and terminates the old one. The server does not end children
-then, regardless of their parent close policy: the new run keeps those in its history. A chunk, or a playbook that
-is waited for, that the old run started later would continue its calls, until the new run starts one with the same id.
+A reset copies the history up to that point into a new run, and terminates the old one. The server then ignores the
+parent close policy of children: they continue. Children whose start is in the copied history belong to the new run. A
+chunk, or a playbook that is waited for, that the old run started later would continue its calls until the new run
+starts a child with the same id.
 
-So the first workflow task after a reset starts a local activity that terminates those children. It finds them by
-visibility, because the history of the new run does not name them. One that visibility does not list yet continues. A
-playbook that is not waited for continues.
+So the first workflow task after a reset starts a local activity that terminates those children. It finds them in
+Temporal's visibility list, because the history of the new run does not name them; a child that is not listed yet
+continues. So does a playbook that is not waited for.
 
-A chunk may be reset alone, beside its playbook. If it had ended, its playbook has its report already and takes no
-other, so the activity terminates the chunk instead: its calls would be in no result, and its event ids belong to the
-next chunk. The commands of the workflow task are sent when the activity has ended, so none of its calls is repeated but
-those that were in progress at the reset point.
+A chunk may be reset without its playbook. If it had ended before, its playbook has its report already and accepts no
+other, so the activity terminates the chunk: the outcomes of its calls would be lost, and its event ids belong to the
+next chunk. The commands of the workflow task are sent after the activity has ended, so only those calls are repeated
+that were in progress at the reset point.
 
 A reset changes the workflow's random seed at the reset point, and so does every replay. A reset to the first workflow
 task changes the seed before the workflow can register its callback, so the interceptor detects that case.
@@ -43,7 +44,7 @@ __all__ = ["ResetInterceptor", "orphan_activity", "start_terminating_orphans"]
 END_ORPHANS = "noetl.end-orphans"
 REASON = "its playbook was reset to a point before it started"
 
-_SECONDS = timedelta(seconds=10)
+_TIMEOUT = timedelta(seconds=10)
 _RETRY = RetryPolicy(maximum_attempts=3)
 
 
@@ -52,8 +53,9 @@ def orphan_activity(client: Client) -> Callable[..., Any]:
 
     @activity.defn(name=END_ORPHANS)
     async def terminate_orphans(child_ids: list[str]) -> int:
-        """Terminate the running children that are not in ``child_ids`` and that another run started, and this run if
-        it is a chunk that its playbook does not wait for; return the number of terminated runs."""
+        """Terminate the open children that are not in ``child_ids`` and that another run started, and this run if it is
+        a chunk that its playbook does not wait for. Returns the number of terminated runs.
+        """
         info, count = activity.info(), 0
         own_run = client.get_workflow_handle(info.workflow_id or "", run_id=info.workflow_run_id)
         if info.workflow_type == LOOP_WORKFLOW and not await _is_awaited(client, own_run):
@@ -96,12 +98,14 @@ async def _terminate(workflow_run: WorkflowHandle[Any, Any], reason: str) -> boo
 
 
 def start_terminating_orphans(child_ids: Sequence[str]) -> workflow.ActivityHandle[int]:
-    """Start the local activity; ``child_ids`` are the workflow ids of the children that this run has."""
+    """Start the local activity. ``child_ids`` are the workflow ids of the children of this run, which are not
+    terminated.
+    """
     return workflow.start_local_activity(
         END_ORPHANS,
         list(child_ids),
         result_type=int,
-        start_to_close_timeout=_SECONDS,
+        start_to_close_timeout=_TIMEOUT,
         retry_policy=_RETRY,
         summary="end what the run before the reset started",
     )
@@ -109,7 +113,7 @@ def start_terminating_orphans(child_ids: Sequence[str]) -> workflow.ActivityHand
 
 @runtime_checkable
 class _Resettable(Protocol):
-    """A workflow with children."""
+    """A workflow that has children to terminate after a reset."""
 
     def on_reset(self, seed: int) -> None: ...
 

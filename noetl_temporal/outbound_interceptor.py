@@ -1,4 +1,4 @@
-"""An interceptor of what workflows send: the base of those that change activities, children and local activities."""
+"""The base class of interceptors that change what workflows start: activities, local activities and children."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The compact encoding of domain events in history, where they travel with every command.
+"""The compact encoding of domain events in history, where the commands of a workflow carry them.
 
 An event has about 240 bytes of JSON, most of them redundant: the names of fields and types, which every playbook
 has in common, and the ids and times of the events around it. So
 
-* ids and times are written as differences: ``id`` and ``at`` to those of the event before, ``parent`` to the event's
+* ids and times are written as differences: ``id`` and ``at`` to those of the previous event, ``parent`` to the event's
   own id, ``ends`` to its parent (mostly the same event), the row that has the event's result to ``ends``;
 * the JSON is compressed (raw deflate, RFC 1951) with a preset dictionary of typical events.
 
@@ -62,7 +62,8 @@ DICTIONARIES: Mapping[str, bytes] = {
         b'"step":"done","step_run_id":"done#1","task_run_id":"done#1:done_task:1"}}]'
     ),
 }
-"""Dictionaries by name. Frequent strings are at the end, where references are short. Never change one: add another."""
+"""Compression dictionaries by name. Frequent strings are at the end, where references to them are short. Never change a
+dictionary: add another."""
 
 ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONARIES}
 """The encodings of packed trails, by the name of their dictionary."""
@@ -70,7 +71,7 @@ ENCODINGS: Mapping[str, str] = {name: f"noetl/trail{name}" for name in DICTIONAR
 _NAMES = {encoding.encode(): name for name, encoding in ENCODINGS.items()}
 
 _SHORT_BYTES = 4_000
-"""Size of the JSON up to which a small compression window, which is quicker to set up, compresses as well."""
+"""The size of JSON up to which a small compression window, which is faster to set up, compresses as well."""
 
 
 class PackedTrail(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ class PackedTrail(msgspec.Struct, frozen=True):
 
 
 def pack(events: Sequence[Any]) -> PackedTrail:
-    """Return the events (machine.domain.DomainEvent, or the same as JSON mappings) in few bytes."""
+    """Return the events, which are machine.domain.DomainEvent or JSON mappings of the same shape, in compact form."""
     text = msgspec.json.encode(_as_differences(events))
     bits, memory = (13, 5) if len(text) <= _SHORT_BYTES else (15, 8)
     packer = zlib.compressobj(9, zlib.DEFLATED, -bits, memory, zlib.Z_DEFAULT_STRATEGY, DICTIONARIES[_LATEST])
@@ -109,7 +110,7 @@ def unpack(trail: PackedTrail, transform: Callable[[bytes], bytes] = bytes) -> l
 
 
 def to_payload(trail: PackedTrail) -> Payload:
-    """Return the events as a payload of their own."""
+    """Return the trail as a payload."""
     return Payload(metadata={"encoding": ENCODINGS[trail.dictionary].encode()}, data=trail.data)
 
 
@@ -119,7 +120,7 @@ def is_packed(payload: Payload) -> bool:
 
 
 def from_payload(payload: Payload) -> PackedTrail:
-    """Return what ``to_payload`` made a payload of. Raises KeyError for any other payload."""
+    """Return the trail in a payload of ``to_payload``. Raises KeyError for any other payload."""
     return PackedTrail(_NAMES[payload.metadata["encoding"]], payload.data)
 
 

@@ -1,6 +1,6 @@
-"""The reports of runs that Temporal does not have any more.
+"""Reads the reports of runs that Temporal does not have any more.
 
-noetl.history keeps the event that closed the run, with the report in it, just as Temporal had it.
+The report is in the event that closed the run, which noetl.history stores unchanged.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from noetl_temporal.run_input import RunReport
 
 __all__ = ["PastRun", "past_report", "past_run"]
 
-_CLOSING = """
+_CLOSING_EVENT = """
 SELECT proto FROM noetl.history WHERE (namespace, workflow_id, run_id) = ($1, $2, $3) ORDER BY event_id DESC LIMIT 1
 """
 
 
 class PastRun(NamedTuple):
-    """The last run of a playbook's workflow, as Temporal named it."""
+    """The ids of the last run of a playbook's workflow in Temporal."""
 
     namespace: str
     workflow_id: str
@@ -37,9 +37,9 @@ async def past_run(log: asyncpg.Connection, execution_id: int) -> PastRun | None
 
 
 async def past_report(log: asyncpg.Connection, converter: DataConverter, run: PastRun) -> RunReport | None:
-    """Return the report with which the run ended; None if it still runs or was terminated."""
-    proto = await log.fetchval(_CLOSING, *run)
-    payload = None if proto is None else _payload(HistoryEvent.FromString(proto))
+    """Return the report with which the run ended; None if it still runs or ended without a report."""
+    proto = await log.fetchval(_CLOSING_EVENT, *run)
+    payload = None if proto is None else _report_payload(HistoryEvent.FromString(proto))
     if payload is None:
         return None
     context = WorkflowSerializationContext(namespace=run.namespace, workflow_id=run.workflow_id)
@@ -47,12 +47,12 @@ async def past_report(log: asyncpg.Connection, converter: DataConverter, run: Pa
     return report
 
 
-def _payload(closing: HistoryEvent) -> Payload | None:
-    match closing.WhichOneof("attributes"):
+def _report_payload(closing_event: HistoryEvent) -> Payload | None:
+    match closing_event.WhichOneof("attributes"):
         case "workflow_execution_completed_event_attributes":
-            payloads = closing.workflow_execution_completed_event_attributes.result.payloads
+            payloads = closing_event.workflow_execution_completed_event_attributes.result.payloads
         case "workflow_execution_failed_event_attributes":
-            failure = closing.workflow_execution_failed_event_attributes.failure
+            failure = closing_event.workflow_execution_failed_event_attributes.failure
             payloads = failure.application_failure_info.details.payloads
         case _:
             return None

@@ -1,4 +1,4 @@
-"""The label ``path`` of metrics: Prometheus keeps a series for each value for weeks, so there is a limit to them."""
+"""The label ``path`` of metrics: Prometheus stores a series for each of its values for weeks, so they are limited."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ __all__ = ["MAX_PATHS", "OTHER_PATHS", "PathLabels"]
 MAX_PATHS = 200
 
 OTHER_PATHS = "(other)"
-"""The label of all further paths."""
+"""The label of all paths over the limit."""
 
 
 class PathLabels:
-    """Gives each of the first ``limit`` paths a label of its own, and all others the same label."""
+    """Labels the first ``limit`` paths with themselves, and all others with OTHER_PATHS."""
 
     def __init__(self, limit: int = MAX_PATHS) -> None:
         self._limit = limit

@@ -1,8 +1,8 @@
 """Pauses and resumes, in Temporal, the calls in flight of a paused run: all of them with ``noetl pause --now``,
 otherwise only its frames, which would start further items.
 
-An activity that is paused stops at its next heartbeat and is called again when it is unpaused; that is no lost attempt.
-Only what was paused here is unpaused here: an operator may have paused activities for reasons of their own.
+A paused activity is interrupted at its next heartbeat, and its call is retried when it is unpaused. Only activities
+with the reason PAUSE_REASON are unpaused: an operator may have paused others.
 """
 
 from __future__ import annotations
@@ -26,15 +26,17 @@ from noetl_temporal.naming import DETACHED_MEMO, PAUSE_REASON, activity_type
 
 __all__ = ["pause_calls", "unpause_calls"]
 
-_PASSES, _PAUSE = 10, 0.3
-"""How often the calls are looked for, and the seconds in between: the pause reaches loops and called playbooks a
-moment after the run."""
+_MAX_PASSES = 10
+"""How often the calls in flight are listed: the pause reaches loops and called playbooks some time after the run."""
+
+_PASS_SECONDS = 0.3
+"""Seconds between two passes."""
 
 
 async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) -> int:
     """Pause the calls in flight in Temporal; return how many were paused. Raises RPCError."""
     total = 0
-    for _ in range(_PASSES):
+    for _ in range(_MAX_PASSES):
         count = 0
         async for execution, call in _calls_in_flight(client, workflow_id):
             if not call.paused and (not frames_only or call.activity_type.name == activity_type(FRAME_KIND)):
@@ -42,7 +44,7 @@ async def pause_calls(client: Client, workflow_id: str, *, frames_only: bool) ->
         total += count
         if not count:
             break
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(_PASS_SECONDS)
     return total
 
 

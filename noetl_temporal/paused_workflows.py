@@ -1,8 +1,8 @@
-"""Workflows that were paused in Temporal itself, in its UI or with ``temporal workflow pause``.
+"""Supports workflows that were paused in Temporal itself, in its UI or with ``temporal workflow pause``.
 
-Such a workflow is open and does nothing: no workflow task and no attempt of a call begins, requests and queries are
-refused, signals are kept. The server lists it as Paused, a status that the SDK (1.35) does not know: it raises
-ValueError for whatever describes or lists one, so that a single paused workflow would hide all others.
+Such a workflow is open and does nothing: no workflow task and no attempt of a call begins, updates and queries are
+refused, signals are delivered later. Its status at the server is Paused, which the SDK (1.35) does not know: it raises
+ValueError when it describes or lists such a workflow, so that a single one would hide all others.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _PAUSED = ServerStatus.WORKFLOW_EXECUTION_STATUS_PAUSED
 
 
 def read_paused_as_running() -> None:
-    """Make the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes
-    them. Python asks this hook for no value that the SDK knows.
+    """Make the SDK read the status as running, as a paused workflow has not ended. ``is_paused`` distinguishes them.
+    Python calls this hook of the enumeration only for values that it does not have.
     """
     WorkflowExecutionStatus._missing_ = _status_from_server  # type: ignore[method-assign] # pyright: ignore[reportAttributeAccessIssue]
 
@@ -28,10 +28,10 @@ def _status_from_server(value: object) -> WorkflowExecutionStatus | None:
 
 
 def is_paused(info: WorkflowExecutionInfo) -> bool:
-    """Whether a workflow is paused in Temporal, from its description or from a list."""
+    """Whether a workflow is paused in Temporal itself. ``info`` is from its description or from a list."""
     return info.status == _PAUSED
 
 
 def unpause_command(workflow_id: str) -> str:
-    """Return the command that resumes it."""
+    """Return the command that resumes a workflow that is paused in Temporal itself."""
     return f"temporal workflow unpause --workflow-id {workflow_id}"

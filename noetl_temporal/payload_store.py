@@ -1,15 +1,16 @@
 """Large payloads in Postgres instead of Temporal's history (the claim check, dev/decisions/0008).
 
-Temporal refuses payloads over 2 MB and workflow tasks over 4 MB, some of it by hanging. A payload is stored under
-the digest of its bytes: storing it again, in a retry or for another call, changes nothing. History has the digest.
+Temporal refuses payloads over 2 MB and workflow tasks over 4 MB; sometimes the run hangs. A payload is stored with the
+digest of its bytes as its key: storing it again, in a retry or for another call, changes nothing. History has the key.
 
 A payload that this process has just stored is not sent again. So an activity can store its result itself, with as many
-retries as necessary, and Temporal's own store() afterwards needs no database (run_tool.py). Stored and read values are
-cached (``_ValueCache``): activities, loads and replays of one process read a value once. A key is the digest of its
-value, so the cache is never out of date.
+retries as necessary, and the SDK's own call of ``store`` afterwards needs no database (run_tool.py). Stored and read
+values are cached (``_ValueCache``): activities, loads and replays of one process read a value once. A key is the digest
+of its value, so the cache is never out of date.
 
-With encryption keys, the rows are encrypted, each for its own key. That key is the digest of the value as it is, so a
-value is stored once, whichever encryption key is used, and signatures cover it (signing.py).
+With encryption keys the rows are encrypted, with their keys as associated data. The key is the digest of the value
+before it is encrypted, so a value is stored once, whichever encryption key is used, and signatures cover it
+(signing.py).
 """
 
 from __future__ import annotations
@@ -44,28 +45,31 @@ STORE_NAME = "noetl.payload"
 
 with workflow.unsafe.sandbox_unrestricted():  # workflows never see it: such a payload fails their task
     UNREAD_ENCODING = f"noetl/unread-{secrets.token_hex(8)}"
-"""The encoding of a payload that is nothing but the key of one that could not be read. It never leaves the process, and
-no one else can create one."""
+"""The encoding of a payload whose data are the key of one that could not be read. It is random, as such a payload never
+leaves the process, and nobody else may create one."""
 
 DECRYPTION_ERROR = "noetl-undecrypted"
-"""The key in the metadata of such a payload for why it cannot be decrypted."""
+"""The key in the metadata of such a payload that has the message if it could not be decrypted."""
 
 RETRIEVE_SECONDS = 5.0
 """How long an activity may take to read its input before its first heartbeat is due."""
 
 RECENT_KEYS = 4096
+"""The maximum number of stored payloads that are remembered and not sent again."""
+
 RECENT_SECONDS = 600.0
-"""How many stored payloads are not sent again, and for how long: older ones may have been removed."""
+"""How long a stored payload is not sent again: after that it may have been removed."""
 
 CACHE_BYTES = 64_000_000
-"""Total size of the values that a process caches."""
+"""The maximum total size of the values that a process caches."""
 
 SEGMENT_ENCODING = b"binary/zlib"
-"""The encoding of a segment of a frame. It is read once, by the mirror or by another attempt, so it is not cached: the
-segments of a large loop would fill the cache."""
+"""The encoding of a segment of a frame. Segments are read once, by the mirror or by another attempt, and are not
+cached: those of a large loop would fill the cache.
+"""
 
 _METADATA_BYTES = 500
-"""More than the metadata of an encrypted payload, which come before its data."""
+"""An upper bound of the size of an encrypted payload's metadata, which are serialized before its data."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -77,11 +81,11 @@ _IS_ENCRYPTED = f"position('{ENCRYPTED.decode()}'::bytea IN substring({{row}}.da
 # deadlock. An encrypted row is replaced: without the key it could not be read.
 _STORE = f"""
 INSERT INTO noetl.payload AS old (key, data)
-SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
+SELECT new.key, new.data FROM unnest($1::text[], $2::bytea[]) AS new (key, data)
 WHERE NOT EXISTS (
-    SELECT FROM noetl.payload p WHERE p.key = given.key AND p.used_at > now() - interval '1 hour'
+    SELECT FROM noetl.payload p WHERE p.key = new.key AND p.used_at > now() - interval '1 hour'
     AND NOT {_IS_ENCRYPTED.format(row="p")})
-ORDER BY given.key
+ORDER BY new.key
 ON CONFLICT (key) DO UPDATE SET used_at = now(), data = CASE
     WHEN {_IS_ENCRYPTED.format(row="old")} THEN EXCLUDED.data
     ELSE old.data END
@@ -90,8 +94,8 @@ ON CONFLICT (key) DO UPDATE SET used_at = now(), data = CASE
 # Replace every row: one may be under an older encryption key, or under none.
 _STORE_ENCRYPTED = """
 INSERT INTO noetl.payload (key, data)
-SELECT given.key, given.data FROM unnest($1::text[], $2::bytea[]) AS given (key, data)
-ORDER BY given.key
+SELECT new.key, new.data FROM unnest($1::text[], $2::bytea[]) AS new (key, data)
+ORDER BY new.key
 ON CONFLICT (key) DO UPDATE SET used_at = now(), data = EXCLUDED.data
 """
 _RENEW = "UPDATE noetl.payload SET used_at = now() WHERE key = ANY($1) RETURNING key"
@@ -104,7 +108,7 @@ class PayloadStore(StorageDriver):
     def __init__(self, dsn: str, keyring: Keyring | None = None) -> None:
         self._dsn = dsn
         self._keyring = keyring
-        self._reader = (dsn, keyring.ids if keyring else ())
+        self._cache_scope = (dsn, keyring.ids if keyring else ())
         self._recently_stored = _RecentKeys()
 
     @property
@@ -139,24 +143,23 @@ class PayloadStore(StorageDriver):
         """
         del context
         keys = [claim.claim_data["key"] for claim in claims]
-        cached = {key: text for key in keys if (text := _CACHE.get(self._reader, key)) is not None}
-        unknown = [key for key in keys if key not in cached]
-        if unknown:
-            cached |= await self._read(unknown)
-        missing = [key for key in keys if key not in cached]
+        cached = {key: text for key in keys if (text := _CACHE.get(self._cache_scope, key)) is not None}
+        uncached = [key for key in keys if key not in cached]
+        values = cached | (await self._read(uncached) if uncached else {})
+        missing = [key for key in keys if key not in values]
         if missing:
             raise LookupError(
                 f"noetl.payload has no {', '.join(missing)}: its rows were removed or changed, "
                 "or NOETL_POSTGRES names another database here than where the value was stored"
             )
-        texts = [cached[key] for key in keys]
+        texts = [values[key] for key in keys]
         payloads = [Payload.FromString(text) for text in texts]
         self._cache(keys, texts, payloads)
         return payloads
 
     async def renew(self, keys: Iterable[str]) -> set[str]:
-        """Keep payloads for another day, as if they had been stored again. Returns the keys of missing payloads. Raises
-        asyncpg's errors, OSError.
+        """Mark payloads as used, so that a prune keeps them for another day. Returns the keys of missing payloads.
+        Raises asyncpg's errors, OSError.
         """
         ordered = sorted(keys)
         records = await self._run(lambda connection: connection.fetch(_RENEW, ordered))
@@ -167,7 +170,7 @@ class PayloadStore(StorageDriver):
         cacheable_values = (
             (key, text) for key, text, payload in values if payload.metadata.get("encoding") != SEGMENT_ENCODING
         )
-        _CACHE.add(self._reader, cacheable_values)
+        _CACHE.add(self._cache_scope, cacheable_values)
 
     async def _read(self, keys: Sequence[str]) -> dict[str, bytes]:
         records = await self._run(lambda connection: connection.fetch(_READ, keys))
@@ -237,7 +240,7 @@ def _unread_payload(key: str, error: Exception) -> Payload:
 
 
 class _RecentKeys:
-    """The keys that were added last, for RECENT_SECONDS."""
+    """The keys that were added in the last RECENT_SECONDS, at most RECENT_KEYS."""
 
     def __init__(self) -> None:
         self._added_at: OrderedDict[str, float] = OrderedDict()
@@ -255,34 +258,34 @@ class _RecentKeys:
             self._added_at.popitem(last=False)
 
 
-_Reader: TypeAlias = tuple[str, tuple[str, ...]]
-"""A database, and the ids of the encryption keys."""
+_CacheScope: TypeAlias = tuple[str, tuple[str, ...]]
+"""The DSN of a database, and the ids of the encryption keys: stores that share both share cached values."""
 
 
 class _ValueCache:
-    """An LRU cache of stored values, by key and by who can read them. A value over a quarter of ``CACHE_BYTES`` is not
-    cached, as it would evict most others.
+    """An LRU cache of stored values, by scope and key. A value over a quarter of ``CACHE_BYTES`` is not cached, as it
+    would evict most others.
     """
 
     def __init__(self) -> None:
-        self._data: OrderedDict[tuple[_Reader, str], bytes] = OrderedDict()
+        self._data: OrderedDict[tuple[_CacheScope, str], bytes] = OrderedDict()
         self._bytes = 0
 
-    def get(self, reader: _Reader, key: str) -> bytes | None:
+    def get(self, scope: _CacheScope, key: str) -> bytes | None:
         """Return the cached value; None if it is not cached."""
-        if (reader, key) in self._data:
-            self._data.move_to_end((reader, key))
-        return self._data.get((reader, key))
+        if (scope, key) in self._data:
+            self._data.move_to_end((scope, key))
+        return self._data.get((scope, key))
 
-    def add(self, reader: _Reader, loaded: Iterable[tuple[str, bytes]]) -> None:
-        """Cache the values as the ones used last, and evict those used least recently."""
+    def add(self, scope: _CacheScope, loaded: Iterable[tuple[str, bytes]]) -> None:
+        """Add the values as the most recently used ones, and evict the least recently used ones over the limit."""
         for key, data in loaded:
             if len(data) > CACHE_BYTES // 4:
                 continue
-            if (reader, key) not in self._data:
-                self._data[reader, key] = data
+            if (scope, key) not in self._data:
+                self._data[scope, key] = data
                 self._bytes += len(data)
-            self._data.move_to_end((reader, key))
+            self._data.move_to_end((scope, key))
         while self._bytes > CACHE_BYTES:
             self._bytes -= len(self._data.popitem(last=False)[1])
 

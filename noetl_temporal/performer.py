@@ -1,11 +1,11 @@
-"""Performs a machine's commands on Temporal and collects what happened as facts.
+"""Performs a machine's commands on Temporal, and collects their results as facts.
 
 How it works. A tool call is an activity; a loop and the call of a playbook (sub_playbooks.py) are child workflows. When
-one of them or a timer ends, a fact is put into the inbox. The host feeds the facts one by one, and then starts all
-calls and loops, in order. Nothing here makes decisions.
+one of them or a timer ends, a fact is put into the inbox. The host feeds the facts one by one, and then lets the
+performer start the calls and loops, in order. Nothing here makes decisions.
 
 Temporal drops a call that is cancelled in the workflow task in which it started, and with it the events in its header.
-So a call that is cancelled before it is started is never started, and one that an earlier turn of the same workflow
+So a call that is cancelled before it was started is never started, and a call that an earlier turn of the same workflow
 task has started is cancelled in the next workflow task.
 
 The id of an activity is that of its call, the id of a child that of its loop, so a replay detects swapped calls.
@@ -80,21 +80,22 @@ from noetl_temporal.wait_messages import WaitMessages
 __all__ = ["Performer"]
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=20)
-"""A worker that sends no heartbeat for this long is lost; its calls go to another."""
+"""After this time without a heartbeat an attempt counts as lost, and Temporal starts another one."""
 
 CALL_TIMEOUT = timedelta(days=3650)
-"""Temporal requires a timeout. The activity enforces the call's own; a lost call is detected by missing heartbeats."""
+"""The timeout of an activity, which Temporal requires. The activity itself enforces the timeout of the call."""
 
 _Task: TypeAlias = "asyncio.Task[Any]"
 _RETRY = RetryPolicy(initial_interval=timedelta(seconds=1), maximum_interval=timedelta(seconds=30))
-"""Only for attempts lost with their worker: a rule's retry brings its own delay."""
+"""The delays after lost attempts. An attempt that a rule retries ends with the delay of the rule."""
 
 
 class Performer:
-    """Performs commands. ``inbox`` has the facts that are not fed yet; ``has_news`` is set when one arrives.
+    """Performs commands. ``inbox`` has the facts that were not fed yet. ``has_news`` is set when a fact arrives, or the
+    start of a chunk becomes known; the host resets it.
 
-    ``finish`` is the last command of the machine, ``limit`` the maximum size of a value in bytes. ``messages`` go to
-    other workflows of the playbook.
+    ``finish`` is the last command of the machine, ``limit`` the maximum size of a value in bytes. ``messages`` sends
+    messages to other workflows of the playbook. ``on_emit`` is called with each Emit.
     """
 
     def __init__(
@@ -132,23 +133,23 @@ class Performer:
         self._latest_time = max(self._latest_time, fact.at)
 
     def record_events(self) -> None:
-        """Record the events that no command carries."""
+        """Record in a marker the events that no command has carried yet."""
         self._trail.record()
 
     async def wait_until_recorded(self) -> bool:
-        """Wait until all events are recorded and all messages are sent, as the run may end only then. Return whether
-        markers recorded events.
+        """Wait until all markers are recorded and all messages are sent: the run must not end before that. Returns
+        whether there were markers.
         """
         has_recorded = await self._trail.wait_until_recorded()
         await self.messages.wait_until_sent()
         return has_recorded
 
     def size_of(self, value: Any) -> int:
-        """Return the bytes of a value in history."""
+        """Return the size of a value in history, in bytes."""
         return len(msgspec.json.encode(value))
 
     def perform(self, commands: list[Command]) -> None:
-        """Do what the commands ask for, in order; calls and loops wait for ``start``."""
+        """Perform the commands in order. Calls, loops, stores and loads are started by ``start``."""
         for command in commands:
             self._perform(command)
 
@@ -164,7 +165,7 @@ class Performer:
             self._cancel_started(id_)
 
     def start(self) -> None:
-        """Start the calls and loops that wait, in order."""
+        """Start the calls, loops, stores and loads that were not started yet, in order."""
         unstarted, self._unstarted = self._unstarted, {}
         for command in unstarted.values():
             match command:
@@ -218,29 +219,31 @@ class Performer:
             )
             return
         if call.kind == PLAYBOOK:
-            self._track_carrier(call.id, self._sub_playbooks.start(call), lambda task: playbook_fact(call, task))
+            self._track_event_carrier(call.id, self._sub_playbooks.start(call), lambda task: playbook_fact(call, task))
             return
-        text = command.summary if call.iteration is None else None
-        handle = self._start_activity(call.kind, call.id, command.queue, call, ToolReport, text)
-        self._track_carrier(call.id, handle, lambda task: _tool_fact(call, task))
+        summary_text = command.summary if call.iteration is None else None
+        handle = self._start_activity(call.kind, call.id, command.queue, call, ToolReport, summary_text)
+        self._track_event_carrier(call.id, handle, lambda task: _tool_fact(call, task))
 
-    def _start_activity(self, kind: str, id_: str, queue: str, argument: Any, returns: type, text: str | None) -> _Task:
-        """Start an activity; a cancel waits for its end. ``queue`` is symbolic.
+    def _start_activity(
+        self, kind: str, id_: str, queue: str, argument: Any, result_type: type, summary_text: str | None
+    ) -> _Task:
+        """Start an activity; after a cancel the task waits for its end. ``queue`` is symbolic.
 
-        Calls for the items of loops have no summary in ``text``, which would be one more payload in each event: their
-        ids contain step, item and task already.
+        Calls for the items of loops have no summary, which would be one more payload in each event: their ids contain
+        step, item and task already.
         """
         return workflow.start_activity(
             activity_type(kind),
             argument,
             activity_id=id_,
             task_queue=queue_of(queue, self._queues),
-            result_type=returns,
+            result_type=result_type,
             start_to_close_timeout=CALL_TIMEOUT,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=_RETRY,
             cancellation_type=workflow.ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
-            summary=None if text is None else summary(text),
+            summary=None if summary_text is None else summary(summary_text),
         )
 
     def _too_large(self, noun: str, size: int) -> str:
@@ -257,7 +260,7 @@ class Performer:
         self._track(command.id, start_load(command), lambda task: loaded_fact(self._time_of_end(start), command, task))
 
     def _time_of_end(self, start: int) -> int:
-        """Return the time of the end of a store or load; no fact is older than those before it."""
+        """Return the time of the fact of a store or load that has ended: not before the time of any earlier fact."""
         return max(steady_end(start, now()), self._latest_time)
 
     # ---- timers ---------------------------------------------------------------------------------------------------
@@ -281,14 +284,16 @@ class Performer:
             if command.input.frame is not None
             else asyncio.create_task(self._run_child_workflow(command))
         )
-        self._track_carrier(command.chunk_id, task, lambda ended: _chunk_fact(command, ended))
+        self._track_event_carrier(command.chunk_id, task, lambda ended: _chunk_fact(command, ended))
 
     def _start_frame(self, command: RunChunk) -> _Task:
         frame_input = FrameInput(command.input, limit=self._limit)
         return self._start_activity(FRAME_KIND, command.chunk_id, FRAME_KIND, frame_input, FrameEnd, command.summary)
 
     async def _run_child_workflow(self, command: RunChunk) -> LoopEnd:
-        """Run a chunk in a child workflow. After a reset it replaces the child that the former run started."""
+        """Run a chunk in a child workflow. After a reset it replaces the child with the same id that the former run
+        started.
+        """
         info, input_ = workflow.info(), command.input
         chunk, body = split_input(input_)
         loop_run = LoopRun(chunk, dict(self._queues), limit=self._limit, depth=self._caller.depth)
@@ -318,13 +323,13 @@ class Performer:
     def is_sender_known(self, fact: Fact) -> bool:
         """Return False for a message of a chunk that this run does not have.
 
-        After a reset the server delivers again what the chunks of the former run had sent. A chunk that was replaced
-        takes no answer, so a signal for its wait would be lost.
+        After a reset the server delivers the messages of the former run's chunks again. A chunk that was replaced takes
+        no answer, so a signal for its wait would be lost.
         """
         return not isinstance(fact, WaitOpened | WaitClosed) or fact.sender in ("", *self._chunk_run_ids)
 
     def is_sender_starting(self, fact: Fact) -> bool:
-        """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals first."""
+        """Whether the sender may be a chunk whose start is not known yet: the SDK delivers signals before starts."""
         return bool(self._starting_chunks) and not self.is_sender_known(fact)
 
     def _pause_children(self, command: PauseChildren) -> None:
@@ -380,15 +385,16 @@ class Performer:
             self._tasks[id_].cancel()
 
     def _running_child(self, id_: str) -> str | None:
-        """The workflow id of the chunk or called playbook, once it has started."""
+        """Return the workflow id of the chunk or called playbook; None before it has started."""
         return child_id_of_command(id_) if id_ in self._chunks else self._sub_playbooks.running_workflow_id(id_)
 
-    def _track_carrier(self, id_: str, task: _Task, make_fact: Callable[[_Task], Fact | None]) -> None:
-        """Track a call or loop, whose command carries events."""
+    def _track_event_carrier(self, id_: str, task: _Task, make_fact: Callable[[_Task], Fact | None]) -> None:
+        """Track the task of a call or loop. Its command carries events, so a cancel must not drop it."""
         self._start_workflow_tasks[id_] = _workflow_task()
         self._track(id_, task, make_fact)
 
     def _track(self, id_: str, task: _Task, make_fact: Callable[[_Task], Fact | None]) -> None:
+        """Add the fact of a task to the inbox when it ends."""
         self._tasks[id_] = task
 
         def on_done(done: _Task) -> None:
@@ -404,7 +410,7 @@ class Performer:
 
 
 def _workflow_task() -> int:
-    """Return a number that differs between workflow tasks."""
+    """Return a number that identifies the current workflow task."""
     return workflow.info().get_current_history_length()
 
 
@@ -420,7 +426,7 @@ def _tool_fact(call: ToolCall, task: _Task) -> Fact:
 
 
 def _report_of(error: BaseException) -> ToolReport:
-    """Return the report for an activity that ended without one, with the attempts in its last heartbeat."""
+    """Return a report for an activity that ended without one, with the records of attempts in its last heartbeat."""
     cause = error.cause if isinstance(error, ActivityError) else error
     if isinstance(cause, TemporalTimeoutError):
         report = _undecided_report("worker_lost", f"no worker finished the call: {cause.message}")
@@ -452,7 +458,7 @@ def _chunk_fact(command: RunChunk, task: _Task) -> Fact:
 
 
 def _failed_loop_report(command: RunChunk, kind: str, message: str) -> ChunkReport:
-    """Return the report for a loop that ended without one: nothing is known about its items."""
+    """Return a report for a chunk that ended without one: nothing is known about its items."""
     results: list[Json] = [None] * command.input.size
     return ChunkReport("error", results, _all_skipped(command), failure=error_outcome(kind, message))
 

@@ -1,4 +1,4 @@
-"""Failures as people read them in Temporal: how a playbook or a call ended needs no traceback through the SDK."""
+"""Converts failures without the tracebacks that people who read them in Temporal do not need."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from noetl_temporal.naming import PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REFUSED_R
 
 __all__ = ["PlainFailureConverter"]
 
-
 _REPORTS = frozenset({PLAYBOOK_FAILED, PLAYBOOK_CANCELLED, REFUSED_REQUEST, RUN_BUSY})
 
 
 class PlainFailureConverter(DefaultFailureConverter):
-    """Drops the traceback of exceptions that report an outcome, as their message says everything."""
+    """Drops the traceback of exceptions that report an outcome: it is that of the code that raises them."""
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         """See temporalio.converter.FailureConverter."""

@@ -1,4 +1,4 @@
-"""Prepares a playbook for a run: compiles it, pins the playbooks that it calls, and checks what cannot run here."""
+"""Prepares a playbook for a run: compiles it, pins the playbooks that it calls, and refuses what cannot run here."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SubmittedPlaybook: TypeAlias = str | Path | Graph | CatalogEntry
 """A file, a compiled graph, or a version of the catalog."""
 
 CalledPlaybooks: TypeAlias = str | Path | Mapping[str, Graph] | PinnedCalls | None
-"""A folder, compiled graphs by the names under which they are called, or what has been pinned."""
+"""A folder, compiled graphs by the names with which they are called, or pinned playbooks."""
 
 
 class Preparation(NamedTuple):
-    """Prepares playbooks for runs in a deployment. ``tools`` are the kinds of tools that can be called."""
+    """Prepares playbooks for runs in a deployment. ``tools`` are the kinds of tools that its workers have."""
 
     catalog: PlaybookCatalog
     converter: DataConverter
@@ -70,7 +70,7 @@ class Preparation(NamedTuple):
                 calls = _pin_calls(playbooks, file) if has_calls(result.graph) else NO_CALLS
                 return result.graph, result.source.text, calls
 
-    def input(
+    def run_input(
         self,
         playbook: Playbook,
         payload: Mapping[str, Json],
@@ -78,16 +78,16 @@ class Preparation(NamedTuple):
         queues: Mapping[str, str],
         schedule: str = "",
     ) -> RunInput:
-        """Return the input of a run of the playbook."""
+        """Return the input of a run of the playbook. ``schedule`` is the name of the schedule that starts it, if any."""
         source = playbook.graph.source
-        real_queues = resolved_queues([playbook.graph, *playbook.calls.graphs], queues)
+        task_queues = resolved_queues([playbook.graph, *playbook.calls.graphs], queues)
         return RunInput(
             execution_id,
             source.path,
             source.version,
             playbook.graph.digest,
             dict(payload),
-            real_queues,
+            task_queues,
             limit=payload_limit(self.converter),
             schedule=schedule,
         )

@@ -3,10 +3,10 @@
 A graph names queues by the kinds of tools. The client resolves them when it submits a run and stores them in its input,
 so a change of the configuration affects only new runs. There are two kinds:
 
-* the tool's *own* queue, ``noetl-<kind>``: its workers can be counted, limited and placed separately;
-* the *shared* queue, that of the workflows: the worker which asks for a call then starts it at once (eager start),
-  without a round trip through the queue. Whoever polls it has to know all tools, so only ``noetl worker`` without
-  ``--tools`` does.
+* the tool's *own* queue, ``noetl-<kind>``: the number, limits and machines of its workers can be chosen separately;
+* the *shared* queue, which is also that of the workflows: the worker that schedules a call starts it immediately (eager
+  start), without a round trip through the queue. A worker of this queue must have all tools, so only ``noetl worker``
+  without ``--tools`` polls it.
 
 NOETL_TOOL_QUEUES lists the tools with their own queue: ``all`` (default), ``none``, or their names.
 """
@@ -26,8 +26,8 @@ TOOL_QUEUES_VARIABLE = "NOETL_TOOL_QUEUES"
 
 
 def resolved_queues(graphs: Iterable[Graph], overrides: Mapping[str, str]) -> dict[str, str]:
-    """Return the real queue of each symbolic one in the graphs that does not mean the tool's own; ``overrides`` take
-    precedence.
+    """Return the task queue of each symbolic queue in the graphs, except those of tools with their own queue.
+    ``overrides`` take precedence.
     """
     calls = (task for graph in graphs for step in graph.steps.values() for task in step.all_tasks)
     symbolic = {task.queue for task in calls if task.kind not in IN_WORKFLOW}

@@ -1,4 +1,4 @@
-"""Checks whether this build can replay runs of another build, before a deploy.
+"""Replays histories, to check before a deployment whether this build can replay the runs of another build.
 
 A replay feeds a stored history to the workflows, as a worker would, and compares their commands with the history. No
 tool is called and nothing is written.
@@ -36,9 +36,8 @@ _CONTINUED = EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW
 _STARTED_CHILD = EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED
 _OPEN = f"{NOETL_WORKFLOWS} AND {OPEN}"
 
-
 _UNVERIFIED_NAMESPACE = "replay"
-"""The namespace of a replay that verifies nothing."""
+"""The namespace of a replay that verifies no signatures."""
 
 
 class NoHistoryError(ValueError):
@@ -46,10 +45,8 @@ class NoHistoryError(ValueError):
 
 
 class ReplayResult(NamedTuple):
-    """The result of replaying one history.
-
-    ``problem`` says in one line why the run does not replay; None if it does. ``events`` is the length of its
-    history.
+    """The result of replaying one history. ``problem`` says in one line why it cannot be replayed; None if it can.
+    ``events`` is its length.
     """
 
     workflow_id: str
@@ -59,9 +56,9 @@ class ReplayResult(NamedTuple):
 
 
 async def replay(history: WorkflowHistory, converter: DataConverter) -> ReplayResult:
-    """Replay one run."""
-    problem = await replay_failure(history, replay_converter(converter))
-    return ReplayResult(history.workflow_id, _run_id(history), len(history.events), problem)
+    """Replay one run. Signatures are not verified."""
+    failure = await replay_failure(history, replay_converter(converter))
+    return ReplayResult(history.workflow_id, _run_id(history), len(history.events), failure)
 
 
 async def replay_failure(
@@ -70,8 +67,8 @@ async def replay_failure(
     extra_interceptors: Sequence[Interceptor] = (),
     namespace: str = _UNVERIFIED_NAMESPACE,
 ) -> str | None:
-    """Return why a run does not replay, in one line. ``extra_interceptors`` are added to those of every worker.
-    Signatures, if the converter verifies them, are valid only in the ``namespace`` of the run.
+    """Return why a run cannot be replayed, in one line; None if it can. ``extra_interceptors`` are added to those of
+    every worker. If the converter verifies signatures, ``namespace`` must be that of the run.
     """
     prepare_structs()
     replayer = Replayer(
@@ -83,14 +80,14 @@ async def replay_failure(
         header_codec_behavior=header_behavior(converter),
     )
     result = await replayer.replay_workflow(history, raise_on_replay_failure=False)
-    problem = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
-    if problem and NO_STORAGE_CODE in problem:
-        problem += " Set NOETL_POSTGRES: the graph and large values are stored there."
-    return problem
+    failure = None if result.replay_failure is None else " ".join(str(result.replay_failure).split())
+    if failure and NO_STORAGE_CODE in failure:
+        failure += " Set NOETL_POSTGRES: the graph and large values are stored there."
+    return failure
 
 
 def parse_history(text: str) -> WorkflowHistory:
-    """Return the history in a JSON text of Temporal's CLI or UI. Raises NoHistoryError."""
+    """Return the history in JSON as Temporal's CLI and UI write it. Raises NoHistoryError."""
     try:
         attributes: dict[str, Any] = json.loads(text)["events"][0]["workflowExecutionStartedEventAttributes"]
         return WorkflowHistory.from_json(str(attributes.get("workflowId", "")), text)
@@ -99,7 +96,7 @@ def parse_history(text: str) -> WorkflowHistory:
 
 
 async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[WorkflowHistory]:
-    """Yield all runs of a workflow and of those that it started, as far as Temporal still has them. Raises RPCError."""
+    """Yield the histories of all runs of a workflow, and of its descendants, that Temporal still has. Raises RPCError."""
     pending = deque([(workflow_id, (await client.get_workflow_handle(workflow_id).describe()).run_id)])
     run_ids = set(pending)
     while pending:
@@ -113,7 +110,7 @@ async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[Workfl
 
 
 async def open_histories(client: Client) -> AsyncIterator[WorkflowHistory]:
-    """Yield every playbook and loop that runs now. Raises RPCError."""
+    """Yield the histories of all open workflows of playbooks and loops. Raises RPCError."""
     async for workflow in client.list_workflows(_OPEN):
         history = await _history(client, workflow.id, workflow.run_id)
         if history is not None:
@@ -131,10 +128,10 @@ async def _history(client: Client, workflow_id: str, run_id: str) -> WorkflowHis
 
 
 def _links(history: WorkflowHistory) -> Iterator[tuple[str, str]]:
-    """Yield (workflow id, run id) of the runs before and after it, and of the first runs of its children."""
-    before = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
-    if before:
-        yield history.workflow_id, before
+    """Yield (workflow id, run id) of the runs before and after this one, and of the first runs of its children."""
+    previous_run_id = history.events[0].workflow_execution_started_event_attributes.continued_execution_run_id
+    if previous_run_id:
+        yield history.workflow_id, previous_run_id
     for event in history.events:
         if event.event_type == _STARTED_CHILD:
             child = event.child_workflow_execution_started_event_attributes.workflow_execution

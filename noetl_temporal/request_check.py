@@ -1,4 +1,4 @@
-"""Checks the request of a run before it is sent: Temporal's errors name neither the value nor the limit."""
+"""Checks the payload of a run before it is sent: Temporal's errors name neither the value nor the limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PayloadError", "check_payload"]
 
 
 class PayloadError(ValueError):
-    """The payload is not valid; the message names the place."""
+    """The payload is not valid. The message has the path of the invalid value."""
 
 
 def check_payload(payload: Mapping[str, Json], limit: int) -> None:
@@ -22,9 +22,9 @@ def check_payload(payload: Mapping[str, Json], limit: int) -> None:
     try:
         size = len(msgspec.json.encode(payload))
     except UnicodeEncodeError:
-        place = next(_invalid_places(dict(payload), "payload"), "payload")
+        path = next(_invalid_text_paths(dict(payload), "payload"), "payload")
         raise PayloadError(
-            f"{place} has a lone surrogate, which is not a character: decode the text with errors='replace'"
+            f"{path} has a lone surrogate, which is not a character: decode the text with errors='replace'"
         ) from None
     if size > limit:
         raise PayloadError(
@@ -33,16 +33,16 @@ def check_payload(payload: Mapping[str, Json], limit: int) -> None:
         )
 
 
-def _invalid_places(value: Json, place: str) -> Iterator[str]:
-    """Yield the places of strings and names that are not Unicode."""
+def _invalid_text_paths(value: Json, path: str) -> Iterator[str]:
+    """Yield the paths of strings and names that are not Unicode, in the value at ``path``."""
     if isinstance(value, str) and not is_unicode(value):
-        yield place
+        yield path
     elif isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, Json]", value).items():
             if is_unicode(name):
-                yield from _invalid_places(inner, f"{place}.{name}")
+                yield from _invalid_text_paths(inner, f"{path}.{name}")
             else:
-                yield f"a name in {place}"
+                yield f"a name in {path}"
     elif isinstance(value, list | tuple):
         for index, inner in enumerate(cast("list[Json]", value)):
-            yield from _invalid_places(inner, f"{place}[{index}]")
+            yield from _invalid_text_paths(inner, f"{path}[{index}]")

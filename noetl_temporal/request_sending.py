@@ -1,4 +1,4 @@
-"""Sends requests to a run, and translates refusals to messages."""
+"""Sends requests to a run, and converts its refusals and Temporal's errors to our exceptions."""
 
 from __future__ import annotations
 
@@ -40,32 +40,34 @@ __all__ = [
     "chosen_approval",
     "open_approval",
     "open_waits",
-    "send",
+    "send_request",
     "translate_errors",
 ]
 
 Request: TypeAlias = SignalRequest | DecisionRequest | PauseRequest | HeldRequest
 
 RESPONSE_TIMEOUT = timedelta(seconds=20)
-"""How long to wait for a worker to accept a request, which may still be accepted later."""
+"""How long to wait until a worker accepts a request. It may still be accepted later."""
 
-_TRANSIENT = {
+_TRANSIENT_ERRORS = {
     "workflow update was aborted": "the run has too many requests to answer",
     "Workflow Task in failed state": "the run answers no requests, as its workflow task fails: see the worker's log",
 }
-"""Text in Temporal's errors about a request that must be sent again -> what is wrong where that takes too long."""
+"""The message if a request still fails at the deadline, by the text in Temporal's error after which it is sent again.
+"""
 
 _PAUSED = "Workflow is paused"
-"""Temporal's message for a request to a workflow that was paused in Temporal itself."""
+"""The text in Temporal's error about a request to a workflow that was paused in Temporal itself."""
 
-_FULL = "limit on the total number of distinct updates"
+_TOO_MANY_REQUESTS = "limit on the total number of distinct updates"
+"""The text in Temporal's error about a request to a workflow that has received as many as Temporal allows."""
 
 _RETRY_SECONDS = 0.5
 """Seconds before a request is sent again."""
 
 
 class RequestRefusedError(ValueError):
-    """A run refused a request; the message says why."""
+    """A run refused a request. The message is the reason."""
 
 
 class RunOverError(RequestRefusedError):
@@ -76,10 +78,10 @@ class RunOverError(RequestRefusedError):
 
 
 class NoAnswerError(RequestRefusedError):
-    """No worker answered the request in time; one may still do so."""
+    """No worker answered the request in time. One may still accept it."""
 
 
-async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
+async def send_request(workflow: WorkflowHandle[Any, Any], update: str, request: Request, namespace: str) -> Any:
     """Send a request to a run and return its response. Raises RequestRefusedError, DeploymentError."""
     _check_types(request)
     try:
@@ -97,14 +99,14 @@ async def send(workflow: WorkflowHandle[Any, Any], update: str, request: Request
             raise RunOverError from error
         if _PAUSED in error.message:
             raise RequestRefusedError(_paused_in_temporal(workflow)) from error
-        if _FULL in error.message:
+        if _TOO_MANY_REQUESTS in error.message:
             raise RequestRefusedError("the run has received as many requests as Temporal allows") from error
         raise rpc_error(error, namespace) or error from error
 
 
 @contextlib.contextmanager
 def translate_errors() -> Generator[None]:
-    """Translate errors of requests to an open run. Raises RunOverError if the run has ended."""
+    """Raise RunOverError in place of Temporal's error if the run has ended."""
     try:
         yield
     except RPCError as error:
@@ -114,15 +116,15 @@ def translate_errors() -> Generator[None]:
 
 
 def check_reason(reason: str) -> None:
-    """Check the reason of a stop, which the run does not validate. Raises RequestRefusedError."""
+    """Check the reason of a cancel or termination, as the run does not validate it. Raises RequestRefusedError."""
     _check_types(PauseRequest(0, reason=reason))
-    problem = requester_refusal("", reason)
-    if problem is not None:
-        raise RequestRefusedError(problem)
+    refusal = requester_refusal("", reason)
+    if refusal is not None:
+        raise RequestRefusedError(refusal)
 
 
 def _check_types(request: Request) -> None:
-    """Check the types of a request, as the run could not read others. Raises RequestRefusedError."""
+    """Check the types of the fields of a request, as the run could not decode others. Raises RequestRefusedError."""
     try:
         msgspec.json.decode(msgspec.json.encode(request), type=type(request))
     except UnicodeEncodeError as error:
@@ -132,9 +134,9 @@ def _check_types(request: Request) -> None:
 
 
 async def _send_until_answered(workflow: WorkflowHandle[Any, Any], update: str, request: Request) -> Any:
-    """Send a request, and repeat it if it was not handled, which is harmless, as a request has an id.
+    """Send a request, and send it again while it is not handled. That is harmless, as requests have ids.
 
-    Temporal aborts requests if many reach a run at the same time, or it continues as new, and refuses them while a
+    Temporal aborts requests if many reach a run at the same time or the run continues as new, and refuses them while a
     workflow task fails. A run refuses them while it stores or loads values, and when it is about to end or to continue
     as new.
     """
@@ -147,21 +149,21 @@ async def _send_until_answered(workflow: WorkflowHandle[Any, Any], update: str, 
             if not isinstance(error.cause, ApplicationError) or error.cause.type != RUN_BUSY or clock() > deadline:
                 raise
         except RPCError as error:
-            problem = next((problem for text, problem in _TRANSIENT.items() if text in error.message), None)
-            if problem is None:
+            reason = next((reason for text, reason in _TRANSIENT_ERRORS.items() if text in error.message), None)
+            if reason is None:
                 raise
             if clock() > deadline:
-                raise RequestRefusedError(f"{problem}; it may have accepted this one: see `noetl events`") from error
+                raise RequestRefusedError(f"{reason}; it may have accepted this one: see `noetl events`") from error
         await asyncio.sleep(_RETRY_SECONDS)
 
 
-async def open_waits(workflow: WorkflowHandle[Any, Any], within: timedelta | None = None) -> OpenWaits:
-    """Return what the run waits for. Raises RPCError where no worker answers in time, RequestRefusedError where the run
-    is paused in Temporal itself.
+async def open_waits(workflow: WorkflowHandle[Any, Any], rpc_timeout: timedelta | None = None) -> OpenWaits:
+    """Return what the run waits for. Raises RPCError if no worker answers in time, RequestRefusedError if the run is
+    paused in Temporal itself.
     """
     try:
         with translate_errors():
-            waits: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=within)
+            waits: OpenWaits = await workflow.query(WAITS_QUERY, result_type=OpenWaits, rpc_timeout=rpc_timeout)
     except WorkflowQueryRejectedError as error:
         raise RequestRefusedError(_paused_in_temporal(workflow)) from error
     return waits
@@ -172,8 +174,8 @@ def _paused_in_temporal(workflow: WorkflowHandle[Any, Any]) -> str:
 
 
 async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) -> Wait:
-    """Return the open approval with this name, as ``chosen_approval``. Raises RequestRefusedError, and RPCError as
-    open_waits.
+    """Return the open approval with this name: see ``chosen_approval``. Raises RequestRefusedError, and RPCError if no
+    worker answers in time.
     """
     waits = (await open_waits(workflow, RESPONSE_TIMEOUT)).waits
     if not waits and (await workflow.describe()).close_time is not None:
@@ -182,10 +184,8 @@ async def open_approval(workflow: WorkflowHandle[Any, Any], name: str | None) ->
 
 
 def chosen_approval(waits: list[Wait], name: str | None) -> Wait:
-    """Return the approval with this name: that of a step, ``review``, or of an item of a loop, ``review[3]``; without a
-    name the only one.
-
-    Raises RequestRefusedError.
+    """Return the approval with this name: of a step, ``review``, or of an item of a loop, ``review[3]``. Without a
+    name, return the only one. Raises RequestRefusedError.
     """
     approvals = [wait for wait in waits if wait.kind == "approval"]
     if not approvals:

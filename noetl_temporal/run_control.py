@@ -1,4 +1,4 @@
-"""Requests to one run: answer its waits, pause and resume it, decide about its held steps."""
+"""Sends requests to one run: to answer its waits, to pause and resume it, and to decide about its held steps."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
 )
 from noetl_temporal.paused_calls import pause_calls, unpause_calls
-from noetl_temporal.request_sending import Request, RequestRefusedError, open_approval, open_waits, send
+from noetl_temporal.request_sending import Request, RequestRefusedError, open_approval, open_waits, send_request
 from noetl_temporal.run_input import RunReport
 
 __all__ = ["RunControl"]
 
 
 class RunControl:
-    """The requests to one run."""
+    """Controls one run. ``workflow`` is the handle of its workflow."""
 
     def __init__(self, temporal: Client, workflow: WorkflowHandle[Any, RunReport]) -> None:
         self._temporal = temporal
@@ -44,22 +44,22 @@ class RunControl:
 
     @property
     def workflow_id(self) -> str:
-        """``<playbook path>/<execution_id>``, truncated if that is long."""
+        """The id of the workflow: ``<playbook path>/<execution_id>``, truncated if it is long."""
         return self.workflow.id
 
-    def _latest(self) -> WorkflowHandle[Any, RunReport]:
+    def _latest_handle(self) -> WorkflowHandle[Any, RunReport]:
         """Return the handle of the latest run of the workflow."""
         return self._temporal.get_workflow_handle(self.workflow_id, result_type=RunReport)
 
-    async def waits(self, within: timedelta | None = None) -> list[Wait]:
-        """Return what the run waits for, from the oldest on. Raises RPCError if no worker responds in time."""
-        return (await self.suspensions(within)).waits
+    async def waits(self, rpc_timeout: timedelta | None = None) -> list[Wait]:
+        """Return the open waits of the run, the oldest first. Raises RPCError if no worker responds in time."""
+        return (await self.suspensions(rpc_timeout)).waits
 
-    async def suspensions(self, within: timedelta | None = None) -> OpenWaits:
-        """Return what the run waits for: waits, held steps, and its pause. Raises RPCError if no worker responds in
-        time.
+    async def suspensions(self, rpc_timeout: timedelta | None = None) -> OpenWaits:
+        """Return what the run waits for: its waits, its held steps and its pause. Raises RPCError if no worker responds
+        in time.
         """
-        return await open_waits(self.workflow, within)
+        return await open_waits(self.workflow, rpc_timeout)
 
     async def pause(self, *, by: str = "", reason: str = "", now: bool = False) -> None:
         """Pause the run: nothing starts until ``resume``. Calls in flight end; with ``now`` they are interrupted, and
@@ -72,7 +72,7 @@ class RunControl:
             if not now or (await self.suspensions()).pause is None:
                 raise
         await pause_calls(self._temporal, self.workflow_id, frames_only=not now)
-        if (await self.suspensions()).pause is None:  # resumed meanwhile, by someone who saw no paused call yet
+        if (await self.suspensions()).pause is None:  # it was resumed before the calls were paused
             await unpause_calls(self._temporal, self.workflow_id)
 
     async def resume(self, *, by: str = "", reason: str = "") -> None:
@@ -86,7 +86,7 @@ class RunControl:
             await unpause_calls(self._temporal, self.workflow_id)
 
     async def retry(self, step: str = "", *, by: str = "", reason: str = "") -> str:
-        """Repeat a held step; the only one, unless ``step`` names it. Returns its name.
+        """Repeat the held step that ``step`` names, or the only one. Returns its name.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         return (
@@ -94,7 +94,7 @@ class RunControl:
         ).first
 
     async def retry_all(self, step: str = "", *, by: str = "", reason: str = "") -> int:
-        """Repeat all held runs of steps; those of one step if ``step`` names it. Returns how many.
+        """Repeat all held runs of steps, or only those of ``step``. Returns how many.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         request = HeldRequest(new_execution_id(), step, by=by, reason=reason, all=True)
@@ -108,7 +108,7 @@ class RunControl:
         return (await self._decide_held(SKIP_UPDATE, request)).first
 
     async def skip_all(self, step: str = "", data: Json = None, *, by: str = "", reason: str = "") -> int:
-        """Give all held runs of steps the result ``data``; those of one step if ``step`` names it. Returns how many.
+        """Give all held runs of steps, or only those of ``step``, the result ``data``. Returns how many.
 
         Raises RequestRefusedError with the reason, DeploymentError."""
         request = HeldRequest(new_execution_id(), step, data, by, reason, all=True)
@@ -118,15 +118,15 @@ class RunControl:
         return msgspec.convert(await self._send(update, request), DecidedRuns)
 
     async def approval(self, step: str | None = None) -> Wait:
-        """Return the approval that the run waits for; ``step``, or ``step[3]`` for an item of a loop, where there are
-        several.
+        """Return the approval that the run waits for. If there are several, ``step`` names one; ``review[3]`` is that
+        for an item of a loop.
 
         Raises RequestRefusedError, and RPCError if no worker responds in time.
         """
-        return await open_approval(self._latest(), step)
+        return await open_approval(self._latest_handle(), step)
 
     async def signal(self, name: str, data: Json = None, *, key: str | None = None, id: int | None = None) -> None:  # noqa: A002 - as Temporal says it
-        """Send a signal to the step that waits for it, or keep it until one does. A repeated ``id`` is harmless.
+        """Send a signal. If no step waits for it yet, the run stores it. A request with a repeated ``id`` is ignored.
 
         Raises RequestRefusedError with the reason, and DeploymentError."""
         await self._send(SIGNAL_UPDATE, SignalRequest(id or new_execution_id(), Signal(name, data, key)))
@@ -134,7 +134,7 @@ class RunControl:
     async def approve(
         self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
     ) -> Wait:
-        """Approve what the run waits for; ``step`` where it waits for several approvals. Returns what was approved.
+        """Approve what the run waits for; if it waits for several approvals, ``step`` names one. Returns the approval.
 
         Raises RequestRefusedError with the reason, DeploymentError, and RPCError if no worker responds in time."""
         return await self._decide(step, approved=True, by=by, reason=reason, form=form)
@@ -142,7 +142,7 @@ class RunControl:
     async def reject(
         self, step: str | None = None, *, by: str, reason: str = "", form: Mapping[str, Json] | None = None
     ) -> Wait:
-        """Reject what the run waits for; a rejection is a success that the playbook's routes decide on. Otherwise as
+        """Reject what the run waits for. The step succeeds: the playbook's routes decide what follows. Otherwise see
         ``approve``.
         """
         return await self._decide(step, approved=False, by=by, reason=reason, form=form)
@@ -156,4 +156,4 @@ class RunControl:
         return wait
 
     async def _send(self, update: str, request: Request) -> Any:
-        return await send(self._latest(), update, request, self._temporal.namespace)
+        return await send_request(self._latest_handle(), update, request, self._temporal.namespace)

@@ -1,7 +1,7 @@
 """Finds the run that an ID names: an execution id, a workflow id, or the first characters of either.
 
-A whole execution id needs no look-up. Anything else is looked up in Temporal and in the event log, so that runs are
-found which only one of them has.
+A whole execution id needs no lookup. Any other ID is looked up in Temporal and in the event log, as a run may be in
+only one of them.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ __all__ = [
 ]
 
 MAX_MATCHES = 20
-"""The most matching runs that a message lists."""
+"""The maximum number of matching runs that a message lists."""
 
 Matches = Mapping[int, str]
 """Workflow ids of runs, by execution id."""
 
 
 class AmbiguousIdError(LookupError):
-    """Several runs have IDs with this prefix: the message lists them."""
+    """Several runs have IDs with this prefix. The message lists them."""
 
 
 def matching_run(text: str, matches: Matches) -> int | None:
-    """Return the execution id of the run that the text names; None without any. A whole ID names its run, also where
-    others begin with it. Raises AmbiguousIdError.
+    """Return the execution id of the run that the text names; None if there is no match. A whole ID names its run even
+    if other IDs begin with it. Raises AmbiguousIdError.
     """
     exact_matches = [id_ for id_, workflow in matches.items() if text in (str(id_), workflow)]
     if len(exact_matches) == 1 or len(matches) == 1:

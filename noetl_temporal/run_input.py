@@ -1,4 +1,4 @@
-"""The arguments of a playbook workflow, and what it returns: JSON in history, read by the mirror by key."""
+"""The arguments and the result of a playbook workflow: JSON in history, which the mirror reads by key."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ __all__ = ["Playbook", "RunInput", "RunReport"]
 
 
 class Playbook(SharedPart, frozen=True, omit_defaults=True):
-    """The second argument of a playbook workflow. ``content`` is the playbook's text, for the catalog. ``calls`` are
-    the playbooks that it, or a playbook it calls, may call."""
+    """The second argument of a playbook workflow. ``content`` is the playbook's text, for the catalog. ``calls`` has
+    the playbooks that may be called, directly or by called playbooks.
+    """
 
     graph: Graph
     content: str
@@ -26,13 +27,19 @@ class Playbook(SharedPart, frozen=True, omit_defaults=True):
 
 
 class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The request for a run. ``execution_id`` is 0 in the input of a ``schedule``, which all its runs share: each makes
-    its own. ``path``, ``version`` and ``digest``, the graph's, name the playbook. ``queues`` maps a symbolic queue to a
-    real one; a queue not named there is ``noetl-<kind>``. ``limit`` is the bytes that a value may have. A called
-    run has the ``parent_execution_id`` of its caller, is one deeper than it (``depth``), and returns the result of its
-    ``return_step``, if there is one. A ``rerun`` continues from the state of an earlier run. Large lists of
-    the ``payload`` are stored: they are null there, and references in ``kept``. ``state``,
-    ``trail`` and ``after``, the millisecond above which all ids of this run are, are set by continue-as-new only."""
+    """The first argument of a playbook workflow.
+
+    - ``execution_id`` is 0 in the input of a ``schedule``, which all its runs share: each makes an id of its own.
+    - ``path``, ``version`` and ``digest`` are those of the graph.
+    - ``queues`` maps symbolic queues to task queues; any other symbolic queue means ``noetl-<kind>``.
+    - ``limit`` is the maximum size of a value in bytes.
+    - A called run has the ``parent_execution_id`` of its caller and a ``depth`` of one more, and returns the result of
+    its ``return_step``, if there is one.
+    - A ``rerun`` continues from the state of an earlier run.
+    - Large lists of the ``payload`` are stored: they are null there, and ``kept`` has their references by JSON pointer.
+    - ``state``, ``trail`` and ``after`` are set only by continue-as-new. All ids of this run are above the millisecond
+      ``after``.
+    """
 
     execution_id: int
     path: str
@@ -53,11 +60,12 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The workflow's result; in the details of the failure when the playbook failed.
+    """The result of a playbook workflow; if the playbook failed, it is in the details of the failure.
 
-    ``started`` is when the first run began, milliseconds since the epoch, 0 where it is not known. ``trail`` has the
-    events that no later command could carry. A rerun repeats the execution ``rerun_of`` from the step ``rerun_from``
-    on."""
+    ``started`` is the time at which the first run began, in milliseconds since the epoch, 0 if that is not known.
+    ``trail`` has the events that were emitted after the last command. A rerun repeats the execution ``rerun_of`` from
+    the step ``rerun_from`` on.
+    """
 
     status: str
     execution_id: int

@@ -1,4 +1,4 @@
-"""Lists runs: from the event log, which keeps all of them, else from Temporal."""
+"""Lists runs from the event log, which has all of them, or from Temporal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from noetl_temporal.visibility import OPEN, PLAYBOOKS, execution_ids, literal
 
 __all__ = ["ListedRun", "RunFilter", "latest_run", "runs_in_log", "runs_in_temporal"]
 
-_IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
+_TO_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
     "running": (WorkflowExecutionStatus.RUNNING, "Running"),
     "paused": (WorkflowExecutionStatus.RUNNING, "Running"),
     "completed": (WorkflowExecutionStatus.COMPLETED, "Completed"),
@@ -29,21 +29,20 @@ _IN_TEMPORAL: dict[RunStatus, tuple[WorkflowExecutionStatus, str]] = {
     "terminated": (WorkflowExecutionStatus.TERMINATED, "Terminated"),
     "timed_out": (WorkflowExecutionStatus.TIMED_OUT, "TimedOut"),
 }
-"""The client's value, and the name in list filters. For Temporal a run that is paused, or holds a step, is running,
-and a partial one is completed; its search attribute has the status."""
+"""Temporal's status of a run with our status: its value in the SDK, and its name in list filters."""
 
-_IN_ATTRIBUTE: dict[RunStatus, RunStatus] = {"paused": "running", "partial": "completed"}
-"""Statuses that Temporal stores under another name."""
+_REFINED: dict[RunStatus, RunStatus] = {"paused": "running", "partial": "completed"}
+"""Statuses that Temporal does not distinguish from another one: a run that is paused or holds a step is running, a
+partial one is completed. The search attribute NoetlStatus distinguishes them."""
 
 _FROM_TEMPORAL: dict[WorkflowExecutionStatus, RunStatus] = {
-    in_temporal: status for status, (in_temporal, _) in _IN_TEMPORAL.items() if status not in _IN_ATTRIBUTE
+    temporal_status: status for status, (temporal_status, _) in _TO_TEMPORAL.items() if status not in _REFINED
 }
 
 
 class RunFilter(msgspec.Struct, frozen=True):
-    """Selects runs: of a ``path``, or of all paths with this prefix if it ends in ``*``; with one of the ``statuses``,
-    or any if there are none; started at ``since`` or later, ended at ``ended_since`` or later. At most the latest
-    ``limit``.
+    """Selects the latest ``limit`` runs: of a ``path``, or of all paths with a prefix if it ends in ``*``; with one of
+    the ``statuses``, any if there are none; started at ``since`` or later, and ended at ``ended_since`` or later.
     """
 
     path: str | None = None
@@ -64,8 +63,8 @@ class RunFilter(msgspec.Struct, frozen=True):
 
 
 class ListedRun(msgspec.Struct, frozen=True):
-    """A run in a list. ``error`` and ``parent_execution_id`` are known to the event log only. ``schedule`` has started
-    it, if it is not None.
+    """A run in a list. ``error`` and ``parent_execution_id`` are only in the event log. ``schedule`` is the name of the
+    schedule that has started the run.
     """
 
     execution_id: int
@@ -93,7 +92,7 @@ async def runs_in_log(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
 
 
 def _column_time(time: datetime | None) -> datetime | None:
-    """Return the time as columns have it: UTC, without a time zone."""
+    """Return the time as it is in columns of type timestamp: in UTC, without a time zone."""
     return time and time.astimezone(UTC).replace(tzinfo=None)
 
 
@@ -117,7 +116,7 @@ async def runs_in_temporal(client: Client, run_filter: RunFilter) -> list[Listed
     """Return the runs in Temporal's list, the latest first. Raises RPCError."""
     latest: dict[str, WorkflowExecution] = {}
     async for workflow in client.list_workflows(_query(run_filter)):
-        latest.setdefault(workflow.id, workflow)  # a reset leaves more than one
+        latest.setdefault(workflow.id, workflow)  # after a reset, a workflow has more than one
         if len(latest) == run_filter.limit:
             break
     runs = [_run_in_temporal(id_, execution) for id_, execution in await execution_ids(client, latest.values())]
@@ -125,17 +124,19 @@ async def runs_in_temporal(client: Client, run_filter: RunFilter) -> list[Listed
 
 
 async def latest_run(client: Client) -> str | None:
-    """Return the workflow id of the latest run in Temporal that no other has called; None without any. Raises RPCError.
+    """Return the workflow id of the latest run in Temporal that no other run has called; None if there is none. Raises
+    RPCError.
 
-    Temporal lists open workflows first, so the first may not be the latest: ask for a later one until there is none.
+    Temporal lists open workflows first, so the first one may not be the latest: later ones are queried until there is
+    none.
     """
     latest_id, latest_workflow_id = 0, None
     while True:
         query = f"{PLAYBOOKS} AND ParentWorkflowId IS NULL AND {EXECUTION_ID.name} > {latest_id}"
-        later = await execution_ids(client, [workflow async for workflow in client.list_workflows(query, limit=1)])
-        if not later:
+        later_runs = await execution_ids(client, [workflow async for workflow in client.list_workflows(query, limit=1)])
+        if not later_runs:
             return latest_workflow_id
-        [(latest_id, workflow)] = later
+        [(latest_id, workflow)] = later_runs
         latest_workflow_id = workflow.id
 
 
@@ -155,7 +156,7 @@ def _query(run_filter: RunFilter) -> str:
 
 
 def _status_term(status: RunStatus) -> str:
-    term = f"ExecutionStatus = {literal(_IN_TEMPORAL[status][1])}"
+    term = f"ExecutionStatus = {literal(_TO_TEMPORAL[status][1])}"
     if status == "paused":  # by a request, or in Temporal itself
         paused_in_temporal = f"{OPEN} AND (ExecutionStatus != 'Running' OR {PAUSED.name} IS NOT NULL)"
         return f"({term} AND {STATUS.name} = 'paused' OR {paused_in_temporal})"
@@ -163,13 +164,13 @@ def _status_term(status: RunStatus) -> str:
         return f"({term} AND {STATUS.name} = 'partial')"
     if status == "running":
         term += f" AND {PAUSED.name} IS NULL"
-    own_status = next((own for own, stored in _IN_ATTRIBUTE.items() if stored == status), None)
-    return term if own_status is None else f"({term} AND {STATUS.name} != {literal(own_status)})"
+    refined = next((refined for refined, coarse in _REFINED.items() if coarse == status), None)
+    return term if refined is None else f"({term} AND {STATUS.name} != {literal(refined)})"
 
 
 def _run_in_temporal(execution_id: int, workflow: WorkflowExecution) -> ListedRun | None:
-    """Convert a run of Temporal's list; None if its status is unknown. A submitted run started at the time in its
-    execution id, even if it has continued as new.
+    """Return a run in Temporal's list; None if its status is unknown. The start of a submitted run is the time in its
+    execution id, as the workflow may have continued as new.
     """
     status = _FROM_TEMPORAL.get(workflow.status) if workflow.status else None
     if status is None:

@@ -208,7 +208,7 @@ class RunHandle(RunControl):
             return await self._past_result()
         except WorkflowFailureError as error:
             if isinstance(error.cause, TerminatedError) and await self._was_reset():
-                return await RunHandle(self._temporal, self._latest(), self.execution_id, self._dsn).result()
+                return await RunHandle(self._temporal, self._latest_handle(), self.execution_id, self._dsn).result()
             return await self._report_of(error.cause)
 
     async def wait(self, timeout: timedelta | None = None) -> RunReport:  # noqa: ASYNC109 - of the wait, not of the run
@@ -233,7 +233,7 @@ class RunHandle(RunControl):
     async def _was_reset(self) -> bool:
         """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
         try:
-            return (await self._latest().describe()).status is not WorkflowExecutionStatus.TERMINATED
+            return (await self._latest_handle().describe()).status is not WorkflowExecutionStatus.TERMINATED
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
@@ -277,9 +277,9 @@ class RunHandle(RunControl):
         with translate_errors():
             await self.workflow.terminate(reason=reason)
 
-    async def progress(self, within: timedelta | None = None) -> dict[str, dict[str, Json]]:
+    async def progress(self, rpc_timeout: timedelta | None = None) -> dict[str, dict[str, Json]]:
         """Return the steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
-        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=within))
+        return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=rpc_timeout))
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the event log from its start until the run's last event, as rows appear.

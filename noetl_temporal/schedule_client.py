@@ -74,7 +74,7 @@ class PlaybookSchedules:
         request = payload or {}
         playbook = await self._preparation.prepare(entry, request)
         await self._temporal.add(
-            self._preparation.input(playbook, request, 0, {}, schedule_name),
+            self._preparation.run_input(playbook, request, 0, {}, schedule_name),
             playbook,
             entry.version,
             ScheduleTimes(expressions, seconds, time_zone, jitter.total_seconds()),

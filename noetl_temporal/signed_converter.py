@@ -31,7 +31,7 @@ from noetl_temporal.encryption import ENCRYPTED
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.frames.wire import FrameDetails, FrameInput
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.naming import schedule_of
+from noetl_temporal.naming import scheduled_base_id
 from noetl_temporal.payload_store import UNREAD_ENCODING
 from noetl_temporal.run_input import RunInput, RunReport
 from noetl_temporal.signing import NO_CONTEXT, SIGNATURE, Signer, SigningContext, schedule_context
@@ -133,7 +133,7 @@ class SignedConverter(PayloadConverter, WithSerializationContext):
 
     def _is_input_of_schedule(self, payloads: Sequence[Payload]) -> bool:
         """Whether the payloads are the input of the schedule that has started the workflow."""
-        schedule = schedule_of(self._context.workflow_id)
+        schedule = scheduled_base_id(self._context.workflow_id)
         if schedule is None:
             return False
         return self._signer.is_valid(schedule_context(self._context.namespace, schedule), RunInput.__name__, payloads)

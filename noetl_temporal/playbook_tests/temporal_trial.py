@@ -44,7 +44,7 @@ from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
 from noetl_temporal.playbook_tests.trial import TrialResult, missing_stub_problem, problems_of, stuck_run_problems
-from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send
+from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send_request
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["memory_only_reason", "run_on_temporal"]
@@ -235,7 +235,9 @@ class _Trial:
                 await handle.cancel(due.request.reason)
                 return
             update, request = _update_of(due)
-            await send(self._client.get_workflow_handle(handle.workflow_id), update, request, self._client.namespace)
+            await send_request(
+                self._client.get_workflow_handle(handle.workflow_id), update, request, self._client.namespace
+            )
         except RequestRefusedError as error:
             self._requests.refuse(due.request, str(error))
 

@@ -35,7 +35,7 @@ from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.ids import new_execution_id, scheduled_execution_id
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.naming import schedule_of, scheduled_workflow_id
+from noetl_temporal.naming import scheduled_base_id, scheduled_workflow_id
 from noetl_temporal.replay import replay
 from noetl_temporal.run_input import Playbook, RunInput
 from noetl_temporal.signing import signing_key_from_environment
@@ -119,7 +119,7 @@ async def test_a_run_has_an_id_a_log_and_a_report(site: Site, schedule: Playbook
     handle = await site.trigger(schedule.name)
     report = await handle.result()
     assert (report.status, report.result, report.execution_id) == ("completed", "one 7", handle.execution_id)
-    assert schedule_of(handle.workflow_id) == site.path
+    assert scheduled_base_id(handle.workflow_id) == site.path
     assert abs(millisecond_of(handle.execution_id) / 1000 - datetime.now(UTC).timestamp()) < 30
     dsn = site.client.dsn or ""
     await follow_execution(site.client.temporal, dsn, handle.workflow_id)
@@ -336,8 +336,8 @@ async def test_names_in_use_or_unknown(site: Site, schedule: PlaybookSchedule) -
 def test_workflow_ids_of_schedules(name: str) -> None:
     workflow_id = scheduled_workflow_id(name)
     assert len(f"{workflow_id}-2026-11-23T06:00:00Z".encode()) <= 200
-    assert schedule_of(f"{workflow_id}-2026-11-23T06:00:00Z") == workflow_id
-    assert schedule_of(workflow_id) is None
+    assert scheduled_base_id(f"{workflow_id}-2026-11-23T06:00:00Z") == workflow_id
+    assert scheduled_base_id(workflow_id) is None
 
 
 async def test_a_signature_is_for_its_own_schedule() -> None:
