@@ -125,7 +125,7 @@ class NoetlClient(Runs):
         Raises CompileError with the errors of all files, ValueError where there is no playbook, NoEventLogError,
         DeploymentError."""
         playbooks = await self.catalog.register(paths)
-        return Registration(playbooks, await self.schedules.follow(playbooks))
+        return Registration(playbooks, await self.schedules.move_to_newest(playbooks))
 
     async def submit(
         self,

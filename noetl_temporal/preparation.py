@@ -78,7 +78,7 @@ class Preparation(NamedTuple):
         queues: Mapping[str, str],
         schedule: str = "",
     ) -> RunInput:
-        """Return the input of a run of the playbook. ``schedule`` is the name of the schedule that starts it, if any."""
+        """Return the input of a run of the playbook. ``schedule`` is the name of its schedule, if it has one."""
         source = playbook.graph.source
         task_queues = resolved_queues([playbook.graph, *playbook.calls.graphs], queues)
         return RunInput(

@@ -96,7 +96,7 @@ def parse_history(text: str) -> WorkflowHistory:
 
 
 async def histories_of(client: Client, workflow_id: str) -> AsyncIterator[WorkflowHistory]:
-    """Yield the histories of all runs of a workflow, and of its descendants, that Temporal still has. Raises RPCError."""
+    """Yield the histories of a workflow and its descendants that Temporal still has. Raises RPCError."""
     pending = deque([(workflow_id, (await client.get_workflow_handle(workflow_id).describe()).run_id)])
     run_ids = set(pending)
     while pending:

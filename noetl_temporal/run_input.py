@@ -34,7 +34,7 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     - ``queues`` maps symbolic queues to task queues; any other symbolic queue means ``noetl-<kind>``.
     - ``limit`` is the maximum size of a value in bytes.
     - A called run has the ``parent_execution_id`` of its caller and a ``depth`` of one more, and returns the result of
-    its ``return_step``, if there is one.
+      its ``return_step``, if there is one.
     - A ``rerun`` continues from the state of an earlier run.
     - Large lists of the ``payload`` are stored: they are null there, and ``kept`` has their references by JSON pointer.
     - ``state``, ``trail`` and ``after`` are set only by continue-as-new. All ids of this run are above the millisecond

@@ -41,7 +41,7 @@ from noetl_temporal.run_ids import AmbiguousIdError, find_run
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
 from noetl_temporal.search_attributes import EXECUTION_ID
-from noetl_temporal.temporal_errors import rpc_error
+from noetl_temporal.temporal_errors import is_about_namespace, rpc_error
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids
 
 __all__ = [
@@ -57,11 +57,11 @@ __all__ = [
 ]
 
 UNLISTED_SECONDS = 3.0
-"""How long Temporal may take to list a new run."""
+"""How long it may take until Temporal lists a new run."""
 
 RETRY_SECONDS = 0.1
 
-_NO_REPORT = (
+_REPORT_IN_POSTGRES = (
     "run {} has ended, but its report is large and was stored in Postgres: set NOETL_POSTGRES to the DSN that the "
     "workers use, then run `noetl status {}`"
 )
@@ -72,7 +72,7 @@ class NoEventLogError(RuntimeError):
 
 
 class UnknownRunError(LookupError):
-    """Temporal does not have the run, or no longer has it."""
+    """Temporal does not have the run."""
 
 
 class Runs:
@@ -90,10 +90,10 @@ class Runs:
         return cls(await connect_temporal(address, namespace, dsn), dsn or dsn_from_environment())
 
     async def find(self, run: int | str) -> RunHandle:
-        """Return the handle of a run that was submitted before, by its execution id, its workflow id, or the first
-        characters of either, at least six.
+        """Return the handle of a run, by its execution id, its workflow id, or the beginning of either, at least six
+        characters.
 
-        Raises UnknownRunError, AmbiguousIdError where several runs have such an ID, DeploymentError.
+        Raises UnknownRunError, AmbiguousIdError if several runs have such an ID, DeploymentError.
         """
         try:
             execution_id = run if isinstance(run, int) else await find_run(run, self.temporal, self.dsn)
@@ -113,11 +113,12 @@ class Runs:
         limit: int = 20,
         ended_since: datetime | None = None,
     ) -> Sequence[ListedRun]:
-        """Return the latest runs: of a path (``etl/*`` for a prefix), with a status or one of several, started or ended
-        since.
+        """Return the latest runs: of a path (``etl/*`` for a prefix), with a status or one of several, started at
+        ``since`` or later, ended at ``ended_since`` or later.
 
-        They are read from the event log, which has a run as soon as its mirror has read it; without a log, from
-        Temporal, which keeps runs for a while. Raises DeploymentError."""
+        They are read from the event log, which has a run as soon as the mirror has read it; without an event log from
+        Temporal, which has a run until its retention is over. Raises DeploymentError.
+        """
         statuses = (status,) if isinstance(status, str) else status
         run_filter = RunFilter(path, statuses, since, limit, ended_since)
         try:
@@ -130,7 +131,9 @@ class Runs:
             raise postgres_error(error, self.dsn or "") from error
 
     async def _find(self, execution_id: int) -> RunHandle:
-        """Find a run in Temporal's list, which may not contain one that was just submitted yet."""
+        """Return the handle of a run in Temporal's list. A run that was just submitted may not be listed yet: then the
+        list is read again. Raises UnknownRunError, DeploymentError.
+        """
         query = f"{PLAYBOOKS} AND {EXECUTION_ID.name} = {execution_id}"
         while True:
             is_fresh = abs(time.time() - millisecond_of(execution_id) / 1000) < UNLISTED_SECONDS
@@ -151,7 +154,7 @@ class Runs:
         try:
             description = await workflow.describe()
         except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND and "amespace" not in error.message:
+            if error.status is RPCStatusCode.NOT_FOUND and not is_about_namespace(error):
                 raise UnknownRunError(f"Temporal has no workflow {workflow_id!r}") from error
             raise rpc_error(error, self.temporal.namespace) or error from error
         execution_id = description.typed_search_attributes.get(EXECUTION_ID)
@@ -164,7 +167,7 @@ class Runs:
 
 
 class RunHandle(RunControl):
-    """One run. ``is_new``: this submission has started it."""
+    """One run. ``is_new`` if the submission that returned this handle has started it."""
 
     def __init__(
         self,
@@ -187,20 +190,19 @@ class RunHandle(RunControl):
         return self.workflow.first_execution_run_id or self.workflow.result_run_id
 
     async def result(self) -> RunReport:
-        """Wait for the end: ``status`` is completed, partial, failed, cancelled, terminated or timed_out, and
-        none of them is an exception.
+        """Wait for the end of the run and return its report, whose ``status`` is completed, partial, failed, cancelled,
+        terminated or timed_out. The report of a run that Temporal has removed is read from the event log.
 
-        The result of a run that Temporal has removed is read from the event log.
-        Raises UnknownRunError if neither has its end. Raises DeploymentError if the report is large and there is no
-        Postgres to read it from, or if it lacks the signature that this process requires (signing.py).
+        Raises UnknownRunError if neither has its end; DeploymentError if the report is large and this process has no
+        Postgres from which to read it, or if it lacks the signature that this process requires (signing.py).
         """
         try:
             return await self.workflow.result()
         except RuntimeError as error:
             if NO_STORAGE_CODE not in str(error):
                 raise
-            raise DeploymentError(_NO_REPORT.format(self.execution_id, self.execution_id)) from error
-        except ApplicationError as error:  # of our converter
+            raise DeploymentError(_REPORT_IN_POSTGRES.format(self.execution_id, self.execution_id)) from error
+        except ApplicationError as error:  # raised by our converter
             raise DeploymentError(error.message) from error
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
@@ -212,9 +214,7 @@ class RunHandle(RunControl):
             return await self._report_of(error.cause)
 
     async def wait(self, timeout: timedelta | None = None) -> RunReport:  # noqa: ASYNC109 - of the wait, not of the run
-        """Wait for the result, at most for the timeout: the run itself continues. Raises TimeoutError, and see
-        ``result``.
-        """
+        """Return the ``result``. Raises TimeoutError if the run has not ended by then, without stopping it."""
         async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
             return await self.result()
 
@@ -231,7 +231,7 @@ class RunHandle(RunControl):
         raise UnknownRunError(f"neither Temporal nor the event log has the end of run {self.execution_id}")
 
     async def _was_reset(self) -> bool:
-        """Whether a terminated run was replaced by one that a reset made: then the latest run is not terminated."""
+        """Whether a terminated run was replaced by one that a reset created: then the latest run is not terminated."""
         try:
             return (await self._latest_handle().describe()).status is not WorkflowExecutionStatus.TERMINATED
         except RPCError as error:
@@ -254,9 +254,11 @@ class RunHandle(RunControl):
         return None if report is None else msgspec.convert(report, RunReport)
 
     async def cancel(self, reason: str = "") -> bool:
-        """Ask the run to stop, after the cleanup in ``end``; ``result`` waits for that.
+        """Request that the run stops, after the cleanup in its step ``end``. ``result`` waits for the end of the
+        cleanup.
 
-        A second request skips the cleanup; then True is returned. Raises RequestRefusedError with the reason."""
+        A second request skips the cleanup. Returns whether this was a second request. Raises RequestRefusedError.
+        """
         check_reason(reason)
         with translate_errors():
             description = await self.workflow.describe()
@@ -270,22 +272,23 @@ class RunHandle(RunControl):
         return False
 
     async def terminate(self, reason: str = "") -> None:
-        """End the run immediately, without cleanup. Calls in progress are abandoned.
-
-        Raises RequestRefusedError with the reason."""
+        """End the run immediately, without cleanup. Calls in progress are abandoned. Raises RequestRefusedError."""
         check_reason(reason)
         with translate_errors():
             await self.workflow.terminate(reason=reason)
 
     async def progress(self, rpc_timeout: timedelta | None = None) -> dict[str, dict[str, Json]]:
-        """Return the steps so far, from a query of the workflow. Raises RPCError if no worker responds in time."""
+        """Query the workflow for the steps so far: name -> {status, ...}. Raises RPCError if no worker responds in
+        time.
+        """
         return cast("dict[str, dict[str, Json]]", await self.workflow.query("progress", rpc_timeout=rpc_timeout))
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the event log from its start until the run's last event, as rows appear.
+        """Yield the events of the run from its start until its last one, as they are stored.
 
-        Without an event log, they are read from Temporal's history while Temporal has it: the same events, except those
-        that the mirror adds about resets. Raises asyncpg's errors, or RPCError without an event log."""
+        Without an event log, they are derived from Temporal's history, if Temporal still has it: the same events,
+        except those about resets. Raises asyncpg's errors, or RPCError without an event log.
+        """
         if self._dsn is None:
             from noetl_temporal.history_events import events_in_history  # with the mirror, which few need
 

@@ -1,4 +1,4 @@
-"""Schedules of registered playbooks, as the Python client and the commands use them."""
+"""The schedules of registered playbooks, for the Python client and the commands."""
 
 from __future__ import annotations
 
@@ -26,11 +26,13 @@ __all__ = ["MovedSchedule", "PlaybookSchedules"]
 
 
 class MovedSchedule(NamedTuple):
-    """A schedule of ``path`` that was at version ``before`` and is at ``version`` now; or why it is not."""
+    """A schedule of ``path`` that was moved from ``previous_version`` to ``version``. If it could not be moved,
+    ``problem`` is the reason.
+    """
 
     schedule: str
     path: str
-    before: int
+    previous_version: int
     version: int
     problem: str = ""
 
@@ -59,8 +61,8 @@ class PlaybookSchedules:
     ) -> PlaybookSchedule:
         """Run a registered playbook on a schedule: at the times of ``cron``, at intervals of ``every``, or both.
 
-        With a version it is pinned; without one it follows the path: its next runs are of the version that is newest
-        then. The default name is the path. Raises CompileError, UnsupportedError, UnknownPlaybookError,
+        With a version it is pinned; without one it follows the path: each run is of the version that is the newest one
+        when it starts. The default name is the path. Raises CompileError, UnsupportedError, UnknownPlaybookError,
         NoEventLogError.
         """
         expressions = (cron,) if isinstance(cron, str) else tuple(cron)
@@ -86,27 +88,27 @@ class PlaybookSchedules:
         return await self.get(schedule_name)
 
     async def list(self, path: str | None = None) -> Sequence[PlaybookSchedule]:
-        """Return all schedules, or those of a path, by name. A new one may take a second to be listed."""
-        return await self._temporal.all(path)
+        """Return all schedules, or those of a path, sorted by name. It may take a second until a new one is listed."""
+        return await self._temporal.list_all(path)
 
     async def get(self, name: str) -> PlaybookSchedule:
         """Return the schedule, its next times and its latest runs."""
         return await self._temporal.get(name)
 
     async def pause(self, name: str, note: str | None = None) -> None:
-        """Start no runs until it is resumed. Runs in progress continue."""
+        """Pause the schedule: it starts no runs until it is resumed. Runs in progress continue."""
         await self._temporal.pause(name, note)
 
     async def resume(self, name: str, note: str | None = None) -> None:
-        """Start runs again. Runs missed during the pause are not started: use ``backfill``."""
+        """Resume a paused schedule. The runs of the time in which it was paused are not started: use ``backfill``."""
         await self._temporal.resume(name, note)
 
     async def trigger(self, name: str, overlap: Overlap | None = None) -> None:
-        """Start a run now, as ``overlap`` or the schedule's own policy allows."""
+        """Start a run now, if ``overlap``, by default the schedule's policy, allows it."""
         await self._temporal.trigger(name, overlap)
 
     async def backfill(self, name: str, start: datetime, end: datetime, overlap: Overlap | None = "buffer_all") -> None:
-        """Start the runs of a past period: one after the other unless ``overlap`` says otherwise."""
+        """Start the runs of a period in the past; by default each one starts after the previous one has ended."""
         if start.tzinfo is None or end.tzinfo is None:
             raise ScheduleError("the times of a backfill need a time zone")
         if start >= end:
@@ -117,7 +119,7 @@ class PlaybookSchedules:
         """Delete a schedule; its runs continue."""
         await self._temporal.delete(name)
 
-    async def follow(self, playbooks: Iterable[RegisteredVersion]) -> Sequence[MovedSchedule]:
+    async def move_to_newest(self, playbooks: Iterable[RegisteredVersion]) -> Sequence[MovedSchedule]:
         """Move the schedules that follow the paths of these playbooks to the newest versions."""
         moves: dict[str, MovedSchedule] = {}
         for path in sorted({playbook.entry.path for playbook in playbooks}):
@@ -130,24 +132,24 @@ class PlaybookSchedules:
         return [*moves.values()]
 
     async def _move_schedules(self, entry: CatalogEntry) -> Mapping[str, MovedSchedule]:
-        behind = [
+        outdated = [
             schedule
-            for schedule in await self._temporal.all(entry.path)
+            for schedule in await self._temporal.list_all(entry.path)
             if schedule.follows and schedule.version < entry.version
         ]
-        moves = [await self._move_schedule(schedule, entry) for schedule in behind]
+        moves = [await self._move_schedule(schedule, entry) for schedule in outdated]
         return {move.schedule: move for move in moves if move is not None}
 
     async def _move_schedule(self, schedule: PlaybookSchedule, entry: CatalogEntry) -> MovedSchedule | None:
-        """Return how the schedule was moved; None if another client has moved it."""
-        name, before = schedule.name, schedule.version
+        """Move a schedule to a newer version. Returns the result; None if another client has moved it."""
+        name, old_version = schedule.name, schedule.version
         if schedule.payload is None:
             return MovedSchedule(
-                name, entry.path, before, entry.version, "its payload cannot be read: delete it and add it again"
+                name, entry.path, old_version, entry.version, "its payload cannot be read: delete it and add it again"
             )
         try:
             playbook = await self._preparation.prepare(entry, schedule.payload)
             previous_version = await self._temporal.move(name, entry.version, playbook)
         except (CompileError, UnsupportedError, ScheduleError) as error:
-            return MovedSchedule(name, entry.path, before, entry.version, str(error))
+            return MovedSchedule(name, entry.path, old_version, entry.version, str(error))
         return None if previous_version is None else MovedSchedule(name, entry.path, previous_version, entry.version)

@@ -15,7 +15,7 @@ _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def times_error(message: str, times: ScheduleTimes) -> str | None:
-    """Return why the times of a schedule are invalid, from Temporal's message; None if that is about something else."""
+    """Return our message for times that Temporal's ``message`` says are invalid; None for any other message."""
     if not message.startswith(_INVALID_TIMES):
         return None
     reason = message.removeprefix(_INVALID_TIMES)

@@ -1,4 +1,4 @@
-"""The data of a schedule (schedules.py)."""
+"""The types of a schedule's data (schedules.py)."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ __all__ = [
 ]
 
 CATCH_UP = timedelta(minutes=10)
-"""How late a run may start after Temporal was unavailable; later ones are skipped."""
+"""How late a run may start if Temporal was unavailable at its time; later ones are skipped."""
 
 
 class ScheduleError(Exception):
-    """There is no such schedule, it exists already, or Temporal refuses it."""
+    """A schedule does not exist, exists already, or is refused by Temporal."""
 
 
 class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
-    """When a schedule starts runs.
+    """The times at which a schedule starts runs.
 
-    ``cron`` are expressions of five fields, ``every`` is in seconds from the Unix epoch. Each run starts up to
-    ``jitter`` seconds later. ``time_zone`` is that of cron, UTC by default.
+    ``cron`` are expressions of five fields, in ``time_zone``, by default UTC. ``every`` is an interval in seconds; the
+    times are its multiples since the Unix epoch. Each run starts up to ``jitter`` seconds later.
     """
 
     cron: tuple[str, ...] = ()
@@ -42,7 +42,7 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
     jitter: float = 0
 
     def spec(self) -> ScheduleSpec:
-        """Return the schedule spec of Temporal."""
+        """Return the times as Temporal's ScheduleSpec."""
         return ScheduleSpec(
             cron_expressions=list(self.cron),
             intervals=[] if self.every is None else [ScheduleIntervalSpec(timedelta(seconds=self.every))],
@@ -52,8 +52,8 @@ class ScheduleTimes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduleMemo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Facts about a schedule that Temporal does not return as they were written. ``follows`` if the schedule was given
-    no version.
+    """Data of a schedule that Temporal does not store, or not unchanged. ``follows`` if the schedule follows its path,
+    as it was added without a version.
     """
 
     path: str
@@ -62,9 +62,8 @@ class ScheduleMemo(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduledRun(msgspec.Struct, frozen=True):
-    """A run that a schedule has started.
-
-    ``execution_id`` is None while the run has not begun, and when Temporal has removed it.
+    """A run that a schedule has started. ``execution_id`` is None before the run begins, and after Temporal has removed
+    it.
     """
 
     scheduled: datetime
@@ -75,9 +74,10 @@ class ScheduledRun(msgspec.Struct, frozen=True):
 class PlaybookSchedule(msgspec.Struct, frozen=True):
     """A schedule of a playbook.
 
-    ``version`` is the catalog's; with ``follows`` it changes with the path. ``next`` are the next times. ``missed``
-    counts runs that came too late to catch up, ``skipped`` those that met an earlier run. ``payload`` is None where it
-    cannot be read: it is stored elsewhere, or not signed.
+    ``version`` is that of the catalog. If the schedule ``follows`` its path, each registration moves it to the newest
+    version. ``next`` are the next times. ``missed`` is the number of runs that were later than ``catch_up``,
+    ``skipped`` that of runs that the ``overlap`` policy skipped. ``payload`` is None if it cannot be read, as this
+    process lacks the payload store or a key.
     """
 
     name: str
@@ -98,7 +98,7 @@ class PlaybookSchedule(msgspec.Struct, frozen=True):
 
 
 class ScheduleInput(NamedTuple):
-    """The arguments of each run."""
+    """The arguments of the workflow of each run."""
 
     run: RunInput
     playbook: Playbook

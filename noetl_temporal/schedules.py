@@ -1,7 +1,8 @@
-"""Runs of registered playbooks on schedules: Temporal's schedules (semantics.md 46, dev/decisions/0058).
+"""Runs registered playbooks on Temporal's schedules (semantics.md 46, dev/decisions/0058).
 
-A schedule of ``path@version`` is pinned. A schedule of a path alone follows it: once a newer version is registered, the
-next runs are of that. Its input contains the whole playbook, so runs do not need the catalog.
+A schedule of ``path@version`` is pinned. A schedule of a path without a version follows it: after a newer version is
+registered, the next runs are of that version. The input of a schedule contains the whole playbook, so its runs do not
+need the catalog.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ MAX_NAME_CHARACTERS = 200
 
 _MEMO = "noetl-schedule"
 _NO_REASON = "no reason was given"
-_LIST_HINT = "`noetl schedule list` shows those there are"
+_LIST_HINT = "`noetl schedule list` shows all schedules"
 
 
 class TemporalSchedules:
@@ -108,7 +109,9 @@ class TemporalSchedules:
                 ) from None
 
     async def _action(self, schedule_input: ScheduleInput) -> ScheduleActionStartWorkflow:
-        """Return the action with encoded arguments, which are signed together: the SDK would encode them one by one."""
+        """Return the action of a schedule. Its arguments are encoded here, as they must be signed together: the SDK
+        would encode them one by one.
+        """
         graph, id_ = schedule_input.playbook.graph, scheduled_workflow_id(schedule_input.run.schedule)
         converter = schedule_converter(self._temporal.data_converter, self._temporal.namespace, id_)
         return ScheduleActionStartWorkflow(
@@ -132,7 +135,7 @@ class TemporalSchedules:
         assert isinstance(action, ScheduleActionStartWorkflow)  # noqa: S101 - Temporal has no other
         return ScheduleInput(*await converter.decode(list(action.args), [RunInput, Playbook]))
 
-    async def all(self, path: str | None = None) -> list[PlaybookSchedule]:
+    async def list_all(self, path: str | None = None) -> list[PlaybookSchedule]:
         """Return the schedules of the namespace, or of a path, sorted by name. Raises DeploymentError."""
         query = None if path is None else f"{PATH.name} = {literal(keyword(path))}"
         async with self._translated_errors(""):
@@ -161,7 +164,9 @@ class TemporalSchedules:
         schedule, info = description.schedule, description.info
         starts = [(recent.scheduled_at, recent.action) for recent in info.recent_actions]
         runs = [
-            self._run(at, action) for at, action in starts if isinstance(action, ScheduleActionExecutionStartWorkflow)
+            self._scheduled_run(time, action)
+            for time, action in starts
+            if isinstance(action, ScheduleActionExecutionStartWorkflow)
         ]
         return PlaybookSchedule(
             name,
@@ -174,7 +179,7 @@ class TemporalSchedules:
             schedule.state.paused,
             schedule.state.note or "",
             await self._payload(name, description),
-            tuple(at.astimezone(UTC) for at in info.next_action_times),
+            tuple(time.astimezone(UTC) for time in info.next_action_times),
             tuple(await asyncio.gather(*runs)),
             info.num_actions,
             info.num_actions_missed_catchup_window,
@@ -184,30 +189,30 @@ class TemporalSchedules:
     async def _payload(self, name: str, description: ScheduleDescription) -> dict[str, Any] | None:
         try:
             return (await self._input(name, description)).run.payload
-        except (ApplicationError, RuntimeError):  # of our converter, and of the SDK without a payload store
+        except (ApplicationError, RuntimeError):  # raised by our converter; by the SDK without a payload store
             return None
 
-    async def _run(self, at: datetime, action: ScheduleActionExecutionStartWorkflow) -> ScheduledRun:
+    async def _scheduled_run(self, time: datetime, action: ScheduleActionExecutionStartWorkflow) -> ScheduledRun:
         started = self._temporal.get_workflow_handle(action.workflow_id, run_id=action.first_execution_run_id)
         try:
             attributes = (await started.describe()).typed_search_attributes
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            return ScheduledRun(at, action.workflow_id, None)
-        return ScheduledRun(at, action.workflow_id, attributes.get(EXECUTION_ID))
+            return ScheduledRun(time, action.workflow_id, None)
+        return ScheduledRun(time, action.workflow_id, attributes.get(EXECUTION_ID))
 
     async def move(self, name: str, version: int, playbook: Playbook) -> int | None:
-        """Move the next runs to a newer version. Returns the version before; None if that is not older.
-
-        Raises ScheduleError, DeploymentError."""
-        before: list[int] = []
+        """Move a schedule to a newer version, of which its next runs will be. Returns the previous version; None,
+        without a change, if that is not older. Raises ScheduleError, DeploymentError.
+        """
+        previous_versions: list[int] = []
 
         async def update(current: ScheduleUpdateInput) -> ScheduleUpdate | None:
             description = current.description
             if _version(description) >= version:
                 return None
-            before.append(_version(description))
+            previous_versions.append(_version(description))
             source = playbook.graph.source
             run = (await self._input(name, description)).run
             run = msgspec.structs.replace(
@@ -221,7 +226,7 @@ class TemporalSchedules:
 
         async with self._translated_errors(name):
             await self._handle(name).update(update)
-        return before[0] if before else None
+        return previous_versions[0] if previous_versions else None
 
     async def pause(self, name: str, note: str | None = None) -> None:
         """Pause the schedule. Without a note, a schedule that is already paused keeps its note. Raises ScheduleError,
@@ -239,7 +244,7 @@ class TemporalSchedules:
         await self._call(name, self._handle(name).trigger(overlap=_policy(overlap)))
 
     async def backfill(self, name: str, start: datetime, end: datetime, overlap: Overlap | None = None) -> None:
-        """Start the runs of a time that has passed. Raises ScheduleError, DeploymentError."""
+        """Start the runs of a period in the past. Raises ScheduleError, DeploymentError."""
         await self._call(name, self._handle(name).backfill(ScheduleBackfill(start, end, _policy(overlap))))
 
     async def delete(self, name: str) -> None:
@@ -270,7 +275,7 @@ class TemporalSchedules:
 
 
 class _NoScheduleError(ScheduleError):
-    """There is no schedule of that name."""
+    """There is no schedule with this name."""
 
 
 def _is_valid_name(name: str) -> bool:

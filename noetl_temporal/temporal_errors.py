@@ -1,7 +1,7 @@
-"""Turns errors of Temporal's client and server into messages with a remedy.
+"""Converts errors of Temporal's client and server to errors whose messages contain the remedy.
 
-The client raises RuntimeError with a message of its Rust core, or the error of the server. Tables map both; other
-messages are kept.
+The client raises RuntimeError with a message of its Rust core, or the error of the server. Messages that are not listed
+here are shown unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from noetl_activities.errors import CONNECTION_REFUSED
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
 
-__all__ = ["check_namespace", "rpc_error", "temporal_error"]
+__all__ = ["check_namespace", "is_about_namespace", "rpc_error", "temporal_error"]
 
 _CONNECT_REASONS = {
     "Connection refused": CONNECTION_REFUSED,
@@ -29,13 +29,13 @@ _CONNECT_REASONS = {
     "PermissionDenied": "access was refused: check TEMPORAL_API_KEY or the client certificate",
     "error after connection": "the port is not Temporal's gRPC port, or it requires TLS (TEMPORAL_TLS=true)",
 }
-"""Text in errors of the client -> its meaning."""
+"""The reason of a failed connection, by a text in the client's error."""
 
 _UNAUTHORISED = "check TEMPORAL_API_KEY, or the certificate of TEMPORAL_TLS_CLIENT_CERT_PATH, and the rights they give"
 
 
 def temporal_error(error: Exception, settings: Mapping[str, Any]) -> DeploymentError:
-    """Return the message for a failed connection. ``settings`` are the arguments of Client.connect."""
+    """Return the error for a failed connection. ``settings`` are the arguments of Client.connect."""
     prefix = f"cannot connect to Temporal at {settings.get('target_host')}"
     if isinstance(error, TimeoutError):
         return DeploymentError(f"{prefix}: timed out after {CONNECT_SECONDS:g} s. {_ADVICE}")
@@ -50,9 +50,9 @@ _ADVICE = (
 
 
 def rpc_error(error: RPCError, namespace: str) -> DeploymentError | None:
-    """Return the problem of the deployment behind an error of Temporal; None if it is not about the deployment."""
+    """Return the error for a problem of the deployment that caused an error of Temporal; None for any other error."""
     match error.status:
-        case RPCStatusCode.NOT_FOUND if "amespace" in error.message:
+        case RPCStatusCode.NOT_FOUND if is_about_namespace(error):
             message = f"Temporal has no namespace {namespace!r}: create it, or name another with TEMPORAL_NAMESPACE"
         case RPCStatusCode.INVALID_ARGUMENT if _is_about_search_attributes(error.message):
             message = (
@@ -69,14 +69,20 @@ def rpc_error(error: RPCError, namespace: str) -> DeploymentError | None:
     return DeploymentError(message)
 
 
+def is_about_namespace(error: RPCError) -> bool:
+    """Whether the server did not find the namespace, and not something in it."""
+    return "namespace" in error.message.lower()
+
+
 def _is_about_search_attributes(message: str) -> bool:
     return "search attribute" in message.lower() or "Noetl" in message
 
 
 async def check_namespace(client: Client) -> None:
-    """Describe the client's namespace. Raises DeploymentError if it does not exist, or access is refused.
+    """Check that the client's namespace exists. Raises DeploymentError, also if the credentials are rejected.
 
-    An account may be allowed to run workflows but not to describe the namespace; then the first use shows the problem.
+    An account that may run workflows may not be allowed to describe the namespace. Then nothing is checked: if it does
+    not exist, the first request fails.
     """
     request = DescribeNamespaceRequest(namespace=client.namespace)
     try:

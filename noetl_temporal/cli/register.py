@@ -79,7 +79,7 @@ async def _register(dsn: str, candidates: Candidates) -> Registration:
 
     client = await NoetlClient.connect()
     playbooks = await register(dsn, candidates.playbooks)
-    return Registration(playbooks, await client.schedules.follow(playbooks))
+    return Registration(playbooks, await client.schedules.move_to_newest(playbooks))
 
 
 def _show(registration: Registration, *, as_json: bool) -> None:
@@ -97,7 +97,7 @@ def _show(registration: Registration, *, as_json: bool) -> None:
         newer = f"; the newest is {playbook.newest}" if playbook.newest != playbook.entry.version else ""
         click.echo(f"{'registered' if playbook.is_new else 'unchanged'}: {playbook.entry.name}{newer}")
     for move in registration.moved:
-        before, after = f"{move.path}@{move.before}", f"{move.path}@{move.version}"
+        before, after = f"{move.path}@{move.previous_version}", f"{move.path}@{move.version}"
         if move.problem:
             click.echo(
                 f"schedule {move.schedule} stays at {before}, because {after} cannot run:\n{move.problem}", err=True
