@@ -1,4 +1,4 @@
-"""The search attributes of our workflows."""
+"""The search attributes of our workflows and schedules."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ STEP = SearchAttributeKey.for_keyword("NoetlStep")
 STATUS = SearchAttributeKey.for_keyword("NoetlStatus")
 EXECUTION_ID = SearchAttributeKey.for_int("NoetlExecutionId")
 SEARCH_ATTRIBUTES = {key.name: "Keyword" for key in (PATH, VERSION, STEP, STATUS)} | {EXECUTION_ID.name: "Int"}
-"""The attributes that Temporal must know: name -> type, as in its command line."""
+"""The types of the attributes that must be registered in Temporal, by name, as its command line calls them."""
 
 PAUSED = SearchAttributeKey.for_keyword_list("TemporalPauseInfo")
-"""Set by Temporal on workflows that are paused, or have calls that are paused, there."""
+"""Set by Temporal on workflows that are paused in Temporal itself, or have such activities."""
 
 SCHEDULE = SearchAttributeKey.for_keyword("TemporalScheduledById")
-"""Set by Temporal on the runs of a schedule: its name."""
+"""Set by Temporal on the runs of a schedule: the name of the schedule."""
 
 
 def attributes_of_run(path: str, version: str, execution_id: int) -> TypedSearchAttributes:
-    """Return the search attributes of a new run. ``execution_id`` is 0 for a schedule, whose runs add their own."""
+    """Return the search attributes of a new run. ``execution_id`` is 0 in a schedule: each of its runs sets its own."""
     playbook_attributes: list[SearchAttributePair[str] | SearchAttributePair[int]] = [
         SearchAttributePair(PATH, keyword(path)),
         SearchAttributePair(VERSION, keyword(version)),

@@ -1,7 +1,7 @@
-"""The chain of a frame's segments, each of which refers to the previous one, with limits for reading it.
+"""Reads the chain of a frame's segments, each of which refers to the previous one, with limits.
 
-Anyone with access to the payload store may have written a chain with a cycle, or many segments that each are within the
-limit of one.
+Anyone with access to the payload store may have written a chain with a cycle, or one that is too large although each of
+its segments is within the limit of a segment.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from noetl_temporal.limits import UNPACKED_BYTES
 __all__ = ["MAX_SEGMENTS_OF_FULL_SIZE", "SegmentChain"]
 
 MAX_SEGMENTS_OF_FULL_SIZE = 4
-"""A chain has at most the bytes of this many segments. 10,000 items, the most of a frame, may then have 100 KB each."""
+"""The maximum size of a chain, in segments of the maximum size. A frame has at most 10,000 items, which may then have
+100 KB each."""
 
 
 class SegmentChain:
@@ -24,14 +25,14 @@ class SegmentChain:
         self._remaining_bytes = MAX_SEGMENTS_OF_FULL_SIZE * UNPACKED_BYTES
 
     def follow(self, key: str) -> None:
-        """Mark a segment as the next to be read. Raises InflateError if it was read before."""
+        """Add the key of the next segment to be read. Raises InflateError if it was read before."""
         if key in self._read_keys:
             raise InflateError(f"segment {key} of the frame refers to itself or a later segment as its predecessor")
         self._read_keys.add(key)
         self.keys.append(key)
 
     def decompress(self, data: bytes) -> bytes:
-        """Return a segment's data, decompressed. Raises InflateError, also when all of them have too many bytes."""
+        """Return the data of a segment, decompressed. Raises InflateError, also if the whole chain is too large."""
         content = decompress(data)
         self._remaining_bytes -= len(content)
         if self._remaining_bytes < 0:

@@ -1,7 +1,7 @@
 """Parts of a workflow's input that many workflows have in common: a playbook's graph, a loop's step.
 
-Each is an argument, so a payload, of its own. Where there is a payload store, it is kept there whatever its size, once
-for all runs, children and continuations, and their histories have its digest (dev/decisions/0018).
+Each is a separate argument, and so a separate payload. If there is a payload store, it is stored there whatever its
+size, once for all workflows, whose histories have its key (dev/decisions/0018).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SHARED = b"shared"
 
 
 class SharedPart(msgspec.Struct, frozen=True):
-    """Base class of the shared parts."""
+    """The base class of shared parts."""
 
 
 def mark_shared(payload: Payload) -> Payload:

@@ -1,4 +1,4 @@
-"""Shortens texts and values that exceed the limit of an id, a search attribute or a row of the log."""
+"""Shortens texts and values that exceed the maximum size of an id, a search attribute or a row of the log."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["abridge", "abridge_values", "excess_size", "truncate", "unique_withi
 
 _TRUNCATED = re.compile(r"~[0-9a-f]{32}\Z")
 _DIGEST_BYTES = len("~") + 32
-_NUMBERS = (bool, int, float)  # a union would be built again by every call
+_NUMBERS = (bool, int, float)  # a union type would be created by every call
 _encode = msgspec.json.Encoder().encode
 
 
 def unique_within(text: str, limit: int) -> str:
-    """Return the text in at most ``limit`` bytes: longer text is truncated, and ends with ``~`` and a digest of the
+    """Return the text in at most ``limit`` bytes: a longer text is truncated, and ends with ``~`` and a digest of the
     whole text.
 
-    Different texts have different results: a short text that looks truncated gets a digest too.
+    Different texts have different results: a short text that looks like a truncated one gets a digest too.
     """
     if len(text) <= limit and "~" not in text and text.isascii():
-        return text  # as nearly every id is
+        return text  # true of nearly every id, and fast
     if len(text.encode()) <= limit and not _TRUNCATED.search(text):
         return text
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -37,7 +37,7 @@ def truncate(text: str, limit: int) -> str:
 
 
 def abridge_values(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
-    """Return the mapping; if it has more than ``limit`` bytes of JSON, with its large values abridged."""
+    """Return the mapping; if it has more than ``limit`` bytes as JSON, its values over a tenth of that are abridged."""
     short_values = abridge(dict(values), limit)
     return (
         short_values
@@ -47,7 +47,7 @@ def abridge_values(values: Mapping[str, Any], limit: int) -> dict[str, Any]:
 
 
 def abridge(value: Any, limit: int) -> Any:
-    """Return the JSON value; ``{"_truncated": true, "_size": bytes}`` if it has more than ``limit`` bytes as JSON."""
+    """Return the JSON value; ``{"_truncated": true, "_size": SIZE}`` if it has more than ``limit`` bytes as JSON."""
     size = excess_size(value, limit)
     return value if size is None else {"_truncated": True, "_size": size}
 

@@ -1,7 +1,7 @@
-"""Signs the messages of failures (signing.py), because they reach templates, and through them shells and SQL.
+"""Signs the messages of failures (signing.py), because templates can read them, and pass them to shells and SQL.
 
-Anyone who can connect to Temporal can end a pending call with a forged failure. The call then counts as failed, as it
-does in Temporal, but the message is dropped.
+Anyone who can connect to Temporal can end a pending call with a forged failure. The call then counts as failed, as in
+Temporal, but the message is dropped.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _UNSIGNED_MESSAGE = f"its failure is not signed, so its message is dropped: the 
 
 
 class _SignedText(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The digest of a failure's type and message, signed like any of our values; the texts themselves if they are
-    hidden in the failure.
+    """The signed value in the encoded attributes of a failure: the digest of its type and message, and the texts
+    themselves if they are hidden in the failure.
     """
 
     digest: str
@@ -35,10 +35,10 @@ class _SignedText(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SignedFailureConverter(PlainFailureConverter):
-    """Failures of our own code are signed. Of those that the server makes, such as timeouts, only the kind counts.
+    """Signs the failures of our own code. Of those that the server creates, such as timeouts, only the kind is used.
 
-    The details of a cancellation come from the server, which does not sign them: the call was cancelled before it
-    began.
+    The details of a cancellation come from the server and are not signed, so they are dropped: the call was cancelled
+    before it began.
     """
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
@@ -77,7 +77,7 @@ def _digest(failure: Failure) -> str:
 
 
 def _verify(failure: Failure, payload_converter: PayloadConverter) -> Failure | None:
-    """Return the failure with its texts; None if it is not signed."""
+    """Return the failure with its texts; None if it has no valid signature."""
     if not (failure.HasField("application_failure_info") and failure.HasField("encoded_attributes")):
         return None
     try:
@@ -92,6 +92,7 @@ def _verify(failure: Failure, payload_converter: PayloadConverter) -> Failure | 
 
 
 def _without_message(failure: Failure) -> Failure:
+    """Return the failure without texts and details that anyone may have written."""
     copy = Failure()
     copy.CopyFrom(failure)
     copy.message, copy.stack_trace = _kind(failure), ""

@@ -1,4 +1,4 @@
-"""Signatures of payloads in Temporal, with a key that only the processes of a deployment can read.
+"""Signs payloads in Temporal, with a key that only the processes of a deployment can read.
 
 Temporal's dev server has no login: anyone who can connect to its port can start and complete workflows and activities.
 So workers accept only signed payloads. A signature is 16 bytes of keyed BLAKE2b (RFC 7693), in the metadata of the
@@ -44,14 +44,16 @@ SIGNATURE = "noetl-signature"
 """The key of the signature in a payload's metadata."""
 
 MIN_KEY_BYTES = 32
-"""The smallest size of a key file."""
+"""The minimum size of a key file."""
 
 _SIGNATURE_BYTES = 16
 _REFERENCE = b"json/protobuf", ExternalStorageReference.DESCRIPTOR.full_name.encode()
 
 
 class SigningContext(NamedTuple):
-    """What a list of payloads belongs to. ``activity`` is empty for the inputs and results of a workflow."""
+    """The workflow or activity to which a list of payloads belongs. ``activity`` is empty for the inputs and results of
+    a workflow.
+    """
 
     namespace: str = ""
     workflow_id: str = ""
@@ -59,10 +61,11 @@ class SigningContext(NamedTuple):
 
 
 _SCHEDULE = "schedule"
+"""The ``activity`` in the context of a schedule's input: no activity has this name."""
 
 
 def schedule_context(namespace: str, workflow_id: str) -> SigningContext:
-    """Return the context of a schedule's input; ``workflow_id`` is without the time that Temporal appends for each run.
+    """Return the context of a schedule's input. ``workflow_id`` is that of its runs without the time.
 
     It differs from the context of every run, so a signature for a run is not valid for a schedule.
     """
@@ -91,8 +94,9 @@ class Signer:
 
 
 def _digest(payload: Payload) -> str:
-    """Return the key that the payload has in the payload store, or would have if stored with its encoding as the only
-    metadata. References occur only when writing; when reading, they are already replaced by their values.
+    """Return the key of the payload in the payload store: for a reference, the key in it; otherwise the key that the
+    payload would have there with its encoding as the only metadata. References occur only when payloads are written;
+    when they are read, they have been replaced by their values.
     """
     encoding = payload.metadata.get("encoding", b"")
     if (encoding, payload.metadata.get("messageType")) == _REFERENCE:

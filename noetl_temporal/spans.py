@@ -1,10 +1,10 @@
-"""The spans of a run: its submission, the workflows of the run and of its loops, and each attempt of a call.
+"""Creates the spans of a run: its submission, the workflows of the run and of its loops, and each attempt of a call.
 
-No ids travel with a run: those of its trace, of its submission and of its workflows are hashes of ids that Temporal
-passes on anyway, so each process knows the parent of its spans, and histories are the same with and without traces.
-A workflow's span is emitted when it ends, by the worker that ends it, and not in a replay.
+No trace context is sent with a run: the ids of its trace, of its submission and of its workflows are hashes of ids that
+Temporal passes on anyway. So each process can compute the parent of its spans, and histories are the same with and
+without traces. The span of a workflow is emitted when it ends, by the worker that ends it, and not in a replay.
 
-Spans hold names, ids and statuses, and nothing of the values of a playbook or of the messages of errors.
+Spans have names, ids and statuses, but no values of a playbook and no messages of errors.
 """
 
 from __future__ import annotations
@@ -45,24 +45,26 @@ from noetl_temporal.run_input import RunInput, RunReport
 __all__ = ["RunInterceptor", "Spans", "exporting_spans"]
 
 SERVICE = "noetl"
-"""The name of the service where the environment gives none."""
+"""The name of the service if the environment has none."""
 
 _SERVICE_VARIABLE = "OTEL_SERVICE_NAME"
 _RESOURCE_VARIABLE = "OTEL_RESOURCE_ATTRIBUTES"
 
 
 class _SpanIds(NamedTuple):
-    """A span that is known by its ids alone."""
+    """The ids of a span of this or another process."""
 
     trace_id: int
     span_id: int
 
 
 _next_span: ContextVar[_SpanIds | None] = ContextVar("next_span", default=None)
-"""The ids of the span that is being started; None for random ids."""
+"""The ids for the span that is being started; None for random ids."""
 
 
 class _IdGenerator(RandomIdGenerator):
+    """Returns the ids in ``_next_span``, or random ones."""
+
     def generate_trace_id(self) -> int:
         ids = _next_span.get()
         return super().generate_trace_id() if ids is None else ids.trace_id
@@ -81,7 +83,7 @@ class Spans:
 
     @contextmanager
     def submission(self, run_input: RunInput) -> Generator[None]:
-        """Trace the submission of a run. Its span is linked with the current span of the caller."""
+        """Trace the submission of a run in the block. Its span has a link to the current span of the caller."""
         caller = trace.get_current_span().get_span_context()
         links = [Link(caller)] if caller.is_valid else []
         ids = _submission_ids(run_input.execution_id)
@@ -96,7 +98,7 @@ class Spans:
 
     @contextmanager
     def attempt(self, call: ToolCall, log: CallLog) -> Generator[None]:
-        """Trace an attempt of a call, which ``log`` records. Outside of an activity there is no span."""
+        """Trace an attempt of a call, which ``log`` records, in the block. Outside of an activity there is no span."""
         if not activity.in_activity():
             yield
             return
@@ -164,7 +166,7 @@ def exporting_spans() -> Spans:
 
 
 class RunInterceptor(Interceptor):
-    """Emits a span for each workflow that ends, with ``spans``."""
+    """Emits a span for each workflow when it ends."""
 
     def __init__(self, spans: Spans) -> None:
         self._spans = spans
@@ -215,11 +217,11 @@ class _TracedWorkflow(WorkflowInboundInterceptor):
                 self._emit_run(with_execution_id(workflow_input), status)
             case LoopRun():
                 self._emit_loop(workflow_input, status)
-            case _:  # its signature was refused
+            case _:  # the signature of the input was refused
                 pass
 
     def _emit_run(self, run_input: RunInput, status: str) -> None:
-        """Emit the span of a run. A called run has a trace of its own, linked with its caller."""
+        """Emit the span of a run. A called run has its own trace, with a link to its caller."""
         info, links = workflow.info(), list[Link]()
         if run_input.parent_execution_id is not None and info.parent is not None:
             links.append(Link(self._spans.context(_workflow_ids(run_input.parent_execution_id, info.parent.run_id))))
@@ -281,7 +283,7 @@ def _submission_ids(execution_id: int) -> _SpanIds:
 
 
 def _workflow_ids(execution_id: int, run_id: str) -> _SpanIds:
-    """Return the ids of the span of a workflow run; each run of a workflow that continues as new has its own."""
+    """Return the ids of the span of a workflow run. If a workflow continues as new, each of its runs has a span."""
     return _SpanIds(_trace_id(execution_id), _hash(f"workflow/{run_id}", 8))
 
 

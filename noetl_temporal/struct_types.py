@@ -22,15 +22,15 @@ _PACKAGES = ("noetl_temporal", "noetl_compiler", "noetl_activities")
 
 
 def prepare_structs() -> None:
-    """Let msgspec resolve every imported struct of this project that can be decoded."""
+    """Let msgspec resolve every imported struct of this project."""
     for kind in _subclasses(msgspec.Struct):
         if kind.__module__.partition(".")[0] in _PACKAGES and _is_current(kind):
-            with suppress(TypeError):  # the compiler has some that are never decoded
+            with suppress(TypeError):  # some structs of the compiler cannot be decoded, and never are
                 msgspec.json.Decoder(kind)
 
 
 def _is_current(kind: type[msgspec.Struct]) -> bool:
-    """Whether this is the class that its module has."""
+    """Whether this is the class that its module has now, and not that of an earlier import."""
     return getattr(sys.modules.get(kind.__module__), kind.__name__, None) is kind
 
 

@@ -1,14 +1,14 @@
-"""Performs the calls of playbooks: each is a child workflow with an execution id of its own (semantics.md 27).
+"""Performs the calls of playbooks: each is a child workflow with its own execution id (semantics.md 27).
 
 The playbook is one of those that were pinned when the run was submitted. Their graphs are part of the workflow's
 input, so every replay resolves a path that is a template in the same way. The digest is in the child's input.
 
-The ids of a child follow from those of its call alone, whichever chunk or run of the caller makes it: a call that is
+The ids of a child depend only on those of its call, and not on the chunk or run that makes the call: a call that is
 repeated after a reset is the same execution, whose calls find their outcomes in the ledger (dev/decisions/0086).
 
-The child reports its outcome and applies no rules: the machine does, and a retry is another child with other ids. A
-child that is waited for is cancelled when its caller stops, and the caller waits for its end, so that its cleanup is
-over before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
+The child reports its outcome. The machine applies the rules, and a retry is another child with other ids. A child that
+is waited for is cancelled when its caller stops, and the caller waits for its end, so that its cleanup is finished
+before that of its caller begins. With ``wait: false`` the call has ended when the child has started.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ _FALSE_STRINGS = ("", "0", "false", "no", "off")
 
 
 class Caller(NamedTuple):
-    """The run that calls playbooks: its execution id, the digest of its graph, and its ``depth`` in calls below the
-    submitted run. The ids of the called workflows begin with ``workflow_id``.
+    """The run that calls playbooks: its execution id, the digest of its graph, its ``depth`` in calls below the
+    submitted run, and the playbooks that it may call. The ids of the called workflows begin with ``workflow_id``.
     """
 
     execution_id: int
@@ -68,7 +68,7 @@ class Caller(NamedTuple):
 
 
 class _CannotCallError(Exception):
-    """The playbook cannot be called; ``outcome`` has the reason."""
+    """The playbook cannot be called. ``outcome`` is that of the call."""
 
     def __init__(self, outcome: PlainOutcome) -> None:
         super().__init__()
@@ -76,8 +76,8 @@ class _CannotCallError(Exception):
 
 
 class SubPlaybooks:
-    """The playbooks that one workflow calls. ``limit`` is the bytes that a value may have. ``on_started`` is called
-    with the id of each workflow that is waited for, once it runs.
+    """The playbooks that one workflow calls. ``limit`` is the maximum size of a value in bytes. ``on_started`` is
+    called with the id of each workflow that is waited for, when it has started.
     """
 
     def __init__(
@@ -110,7 +110,9 @@ class SubPlaybooks:
                 timeout.start()
 
     def start(self, call: ToolCall) -> asyncio.Task[ToolReport]:
-        """Call a playbook. The task ends with the call; a child that has started is cancelled by ``cancel_child``."""
+        """Call a playbook. The task ends with the call. A child that has started must be cancelled with
+        ``cancel_child``.
+        """
         return asyncio.create_task(self._call(call))
 
     async def _call(self, call: ToolCall) -> ToolReport:
@@ -177,7 +179,7 @@ class SubPlaybooks:
         )
 
     async def _start_detached(self, workflow_id: str, run_input: RunInput, playbook: PinnedPlaybook) -> None:
-        """Start a child that outlives its caller, unless a run of its caller before a reset has started it."""
+        """Start a child that may outlive its caller, unless the caller started it before a reset."""
         policy = WorkflowIDReusePolicy.REJECT_DUPLICATE
         memo = {DETACHED_MEMO: True}
         try:
@@ -191,8 +193,8 @@ class SubPlaybooks:
     async def _start_awaited(
         self, call: ToolCall, workflow_id: str, run_input: RunInput, playbook: PinnedPlaybook
     ) -> _Child:
-        """Start a child that is waited for. After a reset of the caller it replaces the child that was started before;
-        if the call must not be repeated, its outcome is unknown then.
+        """Start a child that is waited for. If the caller started it before a reset, it is replaced; if the call must
+        not be repeated, its outcome is unknown.
         """
         policy = (
             WorkflowIDReusePolicy.TERMINATE_IF_RUNNING if call.idempotent else WorkflowIDReusePolicy.REJECT_DUPLICATE
@@ -212,17 +214,17 @@ class SubPlaybooks:
         workflow_id: str,
         run_input: RunInput,
         playbook: PinnedPlaybook,
-        reuse: WorkflowIDReusePolicy,
-        close: workflow.ParentClosePolicy,
+        reuse_policy: WorkflowIDReusePolicy,
+        close_policy: workflow.ParentClosePolicy,
         memo: Mapping[str, Any] | None = None,
     ) -> _Child:
         return await workflow.start_child_workflow(
             PLAYBOOK_WORKFLOW,
             args=[run_input, Playbook(playbook.graph, playbook.content, self._caller.calls)],
             id=workflow_id,
-            id_reuse_policy=reuse,
+            id_reuse_policy=reuse_policy,
             result_type=RunReport,
-            parent_close_policy=close,
+            parent_close_policy=close_policy,
             cancellation_type=workflow.ChildWorkflowCancellationType.WAIT_CANCELLATION_COMPLETED,
             memo=memo,
             search_attributes=attributes_of_run(run_input.path, run_input.version, run_input.execution_id),
@@ -232,14 +234,14 @@ class SubPlaybooks:
         )
 
 
-async def _wait_for_end(child: _Child, call: ToolCall, run_info: dict[str, Json], time_limit: _Timeout) -> PlainOutcome:
-    """Return the outcome of a child, which its timeout may cancel. Raises the error of a child that was cancelled for
-    another reason.
+async def _wait_for_end(child: _Child, call: ToolCall, run_info: dict[str, Json], timer: _Timeout) -> PlainOutcome:
+    """Return the outcome of a child, also of one that its timeout has cancelled. Raises ChildWorkflowError if it was
+    cancelled for another reason.
     """
     try:
         return {"status": "ok", "result": (await child).result, "meta": run_info}
     except ChildWorkflowError as error:
-        if time_limit.has_passed:
+        if timer.has_passed:
             return {**error_outcome("timeout", f"timed out after {call.timeout:g} s"), "meta": run_info}
         if is_cancelled_exception(error) or _type_of(error) == PLAYBOOK_CANCELLED:
             raise
@@ -256,12 +258,12 @@ class _Timeout:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Start or continue the time."""
+        """Start or resume the timer."""
         if self._remaining_seconds is not None and self._timer is None and not self.has_passed:
             self._timer = asyncio.get_running_loop().call_later(self._remaining_seconds, self._cancel_after_timeout)
 
     def stop(self) -> None:
-        """Stop the time."""
+        """Pause the timer."""
         if self._timer is not None:
             self._remaining_seconds = max(0.0, self._timer.when() - asyncio.get_running_loop().time())
             self._timer.cancel()
@@ -273,8 +275,8 @@ class _Timeout:
 
 
 def failure_outcome(path: str, cause: BaseException | None) -> PlainOutcome:
-    """Return the failure of a child, the ``cause`` of its error, as that of its call, with the kind of its first
-    unhandled failure. In nested calls, the message is that of the innermost.
+    """Return the outcome of a call whose child failed with this ``cause``. Its kind is that of the child's first
+    unhandled failure. In nested calls, the message is that of the innermost one.
     """
     if isinstance(cause, TemporalTimeoutError):
         return error_outcome("timeout", f"the playbook {path!r} timed out")
@@ -296,7 +298,7 @@ def _type_of(error: ChildWorkflowError) -> str | None:
 
 
 def called_run_info(run_input: RunInput, workflow_id: str) -> dict[str, Json]:
-    """Return what a caller sees of a started run. Ids are strings, because they exceed 2^53."""
+    """Return the data of a started run that its caller sees. Ids are strings, because they exceed 2^53."""
     return {
         "execution_id": str(run_input.execution_id),
         "workflow_id": workflow_id,

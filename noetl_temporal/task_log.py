@@ -1,6 +1,7 @@
-"""The table noetl.log: what the code of tasks prints. Workers write it, `noetl logs` and `noetl run -v` read it.
+"""Writes and reads noetl.log, the table of the output that the code of tasks prints.
 
-Nothing depends on it: a row that cannot be written is lost, and one whose connection is lost may be there twice.
+Workers write it, `noetl logs` and `noetl run -v` read it. Rows are written with best effort: a row that cannot be
+written is lost, and a row whose connection is lost may be written twice.
 """
 
 from __future__ import annotations
@@ -17,20 +18,30 @@ from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import Database
 
-__all__ = ["NOTICE_STREAM", "LogLine", "LogTail", "OutputSource", "PrintedText", "is_only_task", "store_printed"]
+__all__ = [
+    "NOTICE_STREAM",
+    "LogLine",
+    "LogTail",
+    "OutputSource",
+    "PrintedText",
+    "is_default_task_name",
+    "store_printed",
+]
 
 NOTICE_STREAM = "noetl"
 """The stream of the row that reports that the output of a call is truncated."""
 
 PAGE_ROWS = 1000
-"""Rows that are read at once."""
+"""The maximum number of rows that one query reads."""
 
 MAX_COMMIT_TIME = timedelta(seconds=5)
-"""How long the transaction of a row may take without readers that follow the log missing the row."""
+"""The maximum duration of the transaction that writes a row. Readers that follow the log may miss rows that take
+longer.
+"""
 
 
 class OutputSource(NamedTuple):
-    """The source of output: one attempt of a call. Iterations count from 0, as in the event log."""
+    """The source of output: one attempt of a call. ``iteration`` counts from 0, as in the event log."""
 
     execution_id: int
     step: str
@@ -41,8 +52,8 @@ class OutputSource(NamedTuple):
     worker_id: str
 
 
-def is_only_task(step: str, task: str) -> bool:
-    """Whether the task has the name of a step's only task, which says no more than the step."""
+def is_default_task_name(step: str, task: str) -> bool:
+    """Whether the task has the default name of a step's only task, which is not worth showing beside the step."""
     return task in (step, f"{step}_task")
 
 
@@ -68,8 +79,10 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
     def text_with_source(self) -> str:
-        """Return ``fetch/parse[2], attempt 2: the text``; another stream than stdout is named."""
-        source = self.step if is_only_task(self.step, self.task) else f"{self.step}/{self.task}"
+        """Return ``STEP/TASK[ITERATION], attempt NUMBER (STREAM): TEXT``, without the parts that are usual: the default
+        name of a task, attempt 1, stdout.
+        """
+        source = self.step if is_default_task_name(self.step, self.task) else f"{self.step}/{self.task}"
         source += "" if self.iteration is None else f"[{self.iteration}]"
         attempt = f", attempt {self.attempt}" if self.attempt > 1 else ""
         stream = "" if self.stream == "stdout" else f" ({self.stream})"
@@ -77,7 +90,7 @@ class LogLine(msgspec.Struct, frozen=True):
 
 
 async def store_printed(dsn: str, source: OutputSource, texts: Sequence[PrintedText]) -> None:
-    """Append rows; the table is created if there is none yet. Raises asyncpg's errors, OSError."""
+    """Append rows. If the table does not exist yet, it is created. Raises asyncpg's errors, OSError."""
 
     async def insert(connection: Connection) -> None:
         times, streams, lines = zip(*texts, strict=True)
@@ -91,9 +104,11 @@ async def store_printed(dsn: str, source: OutputSource, texts: Sequence[PrintedT
 
 
 class LogTail:
-    """The output of one execution's tasks as it is stored, each row once; only that of ``step``, if one is named.
+    """Reads the output of one execution's tasks as it is stored, each row once; with a ``step``, only that of this
+    step.
 
-    Positions are assigned before rows are committed, so each read repeats the positions of the last moments.
+    Positions are assigned before rows are committed, so a row may appear after rows with larger positions. So each
+    query includes the positions of the last MAX_COMMIT_TIME, except those that were read.
     """
 
     def __init__(self, execution_id: int, step: str | None = None) -> None:
@@ -102,7 +117,7 @@ class LogTail:
         self._recent: dict[int, datetime] = {}
 
     async def read(self, database: Database) -> list[LogLine]:
-        """Return the lines of the next rows, at most PAGE_ROWS of them; none when all have been read.
+        """Return the lines of the next rows, at most PAGE_ROWS; none if all have been read.
 
         Raises asyncpg's errors."""
         parameters = self._execution_id, self._read_to, list(self._recent), self._step, PAGE_ROWS
@@ -112,10 +127,10 @@ class LogTail:
             self._forget(max(self._recent.values()) - MAX_COMMIT_TIME)
         return [line for record in records for line in _lines(record)]
 
-    def _forget(self, before: datetime) -> None:
-        """Advance past the rows stored ``before``: no row with a smaller position can appear any more."""
-        old = [position for position, stored in self._recent.items() if stored < before]
-        self._read_to = max([self._read_to, *old])
+    def _forget(self, cutoff: datetime) -> None:
+        """Advance past the rows stored before ``cutoff``: no row with a smaller position can appear any more."""
+        old_positions = [position for position, stored_at in self._recent.items() if stored_at < cutoff]
+        self._read_to = max([self._read_to, *old_positions])
         self._recent = {position: at for position, at in self._recent.items() if position > self._read_to}
 
 

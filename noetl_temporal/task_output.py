@@ -1,9 +1,9 @@
-"""Writes what the code of a task prints to the table noetl.log and to the worker's log, line by line while it runs.
+"""Writes the output of a task's code to the table noetl.log and to the worker's log, line by line while it runs.
 
-A tool feeds it through ``ToolContext.output``. Only whole lines are written, without the secrets of the call: an
-unfinished line waits for its end, and if a secret has several lines, all output waits for the end of the call.
-At most MAX_BYTES of an attempt are kept; the truncation is reported. An unavailable Postgres delays no call for more
-than STORE_SECONDS, and loses lines.
+Tools pass output to it with ``ToolContext.output``. Only whole lines are written, without the secrets of the call: an
+unfinished line waits for its end, and if a secret has several lines, all output waits for the end of the call. At most
+MAX_BYTES of an attempt are stored; the truncation is reported. While Postgres is unavailable, lines are lost, and a
+call is delayed by at most STORE_SECONDS.
 """
 
 from __future__ import annotations
@@ -21,25 +21,27 @@ from noetl_temporal.call_log import CallLog, worker_name
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.mirror.storable import storable_text
-from noetl_temporal.task_log import NOTICE_STREAM, OutputSource, PrintedText, is_only_task, store_printed
+from noetl_temporal.task_log import NOTICE_STREAM, OutputSource, PrintedText, is_default_task_name, store_printed
 
 __all__ = ["TaskOutput"]
 
 MAX_BYTES = 1024 * 1024
-"""Bytes of one attempt in noetl.log."""
+"""The maximum size of the output of one attempt in noetl.log."""
 
 _MAX_FED_CHARACTERS = MAX_BYTES + 2 * TRUNCATION_MARGIN
-"""Characters of one attempt that are processed; further output is dropped."""
+"""The maximum length of the output of one attempt that is processed; further output is dropped."""
 
 MAX_CHARACTERS = 8000
-"""Characters of one attempt in the worker's log: a loop may have a million items, and logs are not pruned."""
+"""The maximum length of the output of one attempt in the worker's log: a loop may have a million items, and logs are
+not pruned.
+"""
 
 FLUSH_SECONDS = 0.25
 STORE_SECONDS = 2.0
 """How long a call waits for its output to be stored."""
 
 UNAVAILABLE_SECONDS = 10.0
-"""How long nothing is stored after a failure: otherwise every call that prints would wait."""
+"""How long nothing is stored after a failure, as otherwise every call that prints would wait."""
 
 _TRUNCATED = f"the output is truncated here: at most {MAX_BYTES:,} bytes of an attempt are logged\n"
 
@@ -47,11 +49,11 @@ _log = logging.getLogger(__name__)
 """Logs the output at level INFO, which cli/logs.py enables."""
 
 _unavailable_until: dict[str, float] = {}
-"""DSN -> the end of the time, on the monotonic clock, in which this process stores nothing there."""
+"""The time, on the monotonic clock, until which this process stores nothing, by DSN."""
 
 
 class _Lines:
-    """The text of one stream since the last flush, in pieces: its last line may be unfinished."""
+    """The text of one stream that was not written yet, in pieces. Its last line may be unfinished."""
 
     def __init__(self, *pieces: str) -> None:
         self.start_time = datetime.now(UTC)
@@ -60,7 +62,7 @@ class _Lines:
 
 
 class TaskOutput:
-    """The output of one attempt. A context manager, at whose end everything is written."""
+    """The output of one attempt. A context manager, which writes everything at its end."""
 
     def __init__(self, call: ToolCall, log: CallLog, credentials: Credentials, dsn: str | None) -> None:
         self._call, self._attempts, self._credentials, self._dsn = call, log, credentials, dsn
@@ -74,7 +76,7 @@ class TaskOutput:
         pass
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: object) -> None:
-        """Raises nothing, and waits for the store only as long as STORE_SECONDS."""
+        """Write all output. Raises nothing, and waits at most STORE_SECONDS for Postgres."""
         del kind, error, traceback
         if not self._fed_characters:
             return
@@ -116,13 +118,13 @@ class TaskOutput:
             await self._store(texts)
 
     def _finished_lines(self, stream: str, *, is_end: bool) -> PrintedText | None:
-        """Return the finished lines of a stream, at the end all of it, without secrets."""
+        """Return the finished lines of a stream, at the end of the call all its text, without secrets."""
         lines = self._waiting[stream]
         if not is_end and not lines.has_line:
             return None
         text = "".join(lines.pieces)
         del self._waiting[stream]
-        if is_end and self._is_dropping:  # the end may have divided a secret
+        if is_end and self._is_dropping:  # the truncation may have cut a secret in two
             text = self._credentials.truncate(text, max(0, len(text) - TRUNCATION_MARGIN))
         elif not is_end:
             line_end = text.rfind("\n") + 1
@@ -132,7 +134,7 @@ class TaskOutput:
         return PrintedText(lines.start_time, stream, storable_text(self._credentials.mask_secrets(text)))
 
     def _within_limit(self, texts: list[PrintedText]) -> list[PrintedText]:
-        """Return the texts up to the limit, and then the row that reports the truncation; nothing after that."""
+        """Return the texts up to the limit, and then the text that reports the truncation; nothing after that."""
         printed: list[PrintedText] = []
         for text in texts:
             if self._is_full:
@@ -149,7 +151,7 @@ class TaskOutput:
             printed.append(PrintedText(text.time, NOTICE_STREAM, _TRUNCATED))
         return printed
 
-    # ---- where it goes ----------------------------------------------------------------------------------------------
+    # ---- destinations -----------------------------------------------------------------------------------------------
 
     async def _store(self, texts: list[PrintedText]) -> None:
         if self._dsn is None or time.monotonic() < _unavailable_until.get(self._dsn, 0.0):
@@ -172,7 +174,7 @@ class TaskOutput:
             _log.warning("the output of tasks is not stored for %g s: %s", UNAVAILABLE_SECONDS, type(error).__name__)
 
     def _log_to_worker(self, texts: list[PrintedText]) -> None:
-        """Write the lines to the worker's log, indented, so that they differ from lines of the log itself."""
+        """Write the lines to the worker's log, indented, to distinguish them from lines of the log itself."""
         remaining = MAX_CHARACTERS - self._logged_characters
         if remaining <= 0:
             return
@@ -197,9 +199,9 @@ class TaskOutput:
 
 
 def _name(call: ToolCall) -> str:
-    """``step fetch, task parse, item 2, page 3``; items count from 0, as in the event log."""
+    """Return ``step fetch, task parse, item 2, page 3``. Items count from 0, as in the event log."""
     parts = [f"step {call.step}"]
-    if not is_only_task(call.step, call.task):
+    if not is_default_task_name(call.step, call.task):
         parts.append(f"task {call.task}")
     if call.iteration is not None:
         parts.append(f"item {call.iteration}")

@@ -1,7 +1,7 @@
 """Limits the concurrent calls of a tool in this process to ToolSpec.max_concurrent, over all queues and frames.
 
-A worker accepts more calls (worker.py) than it may run at once. A call that waits for a slot sends heartbeats and can
-be cancelled; its timeout starts when it gets one. Slots are assigned in order of arrival.
+A worker may accept more calls (worker.py) than it may run concurrently. A call that waits for a slot sends heartbeats
+and can be cancelled; its timeout starts when it gets the slot. Slots are assigned in the order of requests.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def tool_slot(spec: ToolSpec) -> AbstractAsyncContextManager[Any]:
 
 
 def _processors() -> int:
-    """Return the number of processors that this process may use, in a container often fewer than the machine has."""
+    """Return the number of processors that this process may use; in a container often fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""OpenTelemetry traces of runs, where the standard variables of the environment name a collector.
+"""Exports OpenTelemetry traces of runs if the standard environment variables name a collector.
 
 Without OTEL_EXPORTER_OTLP_ENDPOINT nothing of OpenTelemetry is imported. The spans themselves are in spans.py.
 """
@@ -29,17 +29,17 @@ PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"
 PROTOCOL = "http/protobuf"
 
 EXPORTER = "opentelemetry.exporter.otlp.proto.http"
-"""The package of the extra that needs all others."""
+"""A package of the extra ``otel`` that depends on all its other packages."""
 
 EXPORT_SECONDS = 5.0
-"""How long a command that ends waits for the collector to take its last spans."""
+"""How long a command waits at its end until the collector has received the last spans."""
 
 _log = logging.getLogger(__name__)
 
 
 def tracing_warning() -> str | None:
-    """Return why no traces are exported although the environment names a collector; None without such a problem."""
-    if not _is_wanted():
+    """Return the warning if no traces are exported although the environment names a collector; None otherwise."""
+    if not _is_configured():
         return None
     if not _is_installed():
         return (
@@ -54,42 +54,42 @@ def tracing_warning() -> str | None:
 
 def submission_span(run_input: RunInput) -> AbstractContextManager[None]:
     """Return the span of a submission, the root of the run's trace."""
-    spans_ = _spans()
-    return nullcontext() if spans_ is None else spans_.submission(run_input)
+    spans = _spans()
+    return nullcontext() if spans is None else spans.submission(run_input)
 
 
 def attempt_span(call: ToolCall, log: CallLog) -> AbstractContextManager[None]:
     """Return the span of one attempt of a call."""
-    spans_ = _spans()
-    return nullcontext() if spans_ is None else spans_.attempt(call, log)
+    spans = _spans()
+    return nullcontext() if spans is None else spans.attempt(call, log)
 
 
 def tracing_interceptors() -> Sequence[Interceptor]:
     """Return the interceptors of a worker that serves workflows."""
-    spans_ = _spans()
-    if spans_ is None:
+    spans = _spans()
+    if spans is None:
         return ()
     from noetl_temporal.spans import RunInterceptor
 
-    return (RunInterceptor(spans_),)
+    return (RunInterceptor(spans),)
 
 
 def export_all() -> None:
     """Export the remaining spans when the process ends; wait at most EXPORT_SECONDS for the collector."""
-    spans_ = _spans() if _spans.cache_info().currsize else None
-    if spans_ is not None:
-        closing = threading.Thread(target=spans_.close, daemon=True)
+    spans = _spans() if _spans.cache_info().currsize else None
+    if spans is not None:
+        closing = threading.Thread(target=spans.close, daemon=True)
         closing.start()
         closing.join(EXPORT_SECONDS)
 
 
 @functools.cache
 def _spans() -> Spans | None:
-    if not _is_wanted():
+    if not _is_configured():
         return None
-    problem = tracing_warning()
-    if problem is not None:
-        _log.warning(problem)
+    warning = tracing_warning()
+    if warning is not None:
+        _log.warning(warning)
         return None
     from noetl_temporal.spans import exporting_spans
 
@@ -99,11 +99,12 @@ def _spans() -> Spans | None:
 def _is_installed() -> bool:
     try:
         return importlib.util.find_spec(EXPORTER) is not None
-    except ModuleNotFoundError:  # of a package around it
+    except ModuleNotFoundError:  # a parent package is missing
         return False
 
 
-def _is_wanted() -> bool:
+def _is_configured() -> bool:
+    """Whether the environment names a collector and does not disable traces."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or "otlp" not in _exporters()
     return _endpoint_variable() is not None and not is_off
 

@@ -38,11 +38,12 @@ MARKER_BYTES = 200_000
 HEADER_BYTES = STORE_FROM_BYTES
 """Size of packed events from which a marker carries them."""
 
-_RECORDED_SECONDS = 60
+_MARKER_SECONDS = 60
+"""The timeout of the local activity that records a marker."""
 
 
 class Trail:
-    """Events that no command carries yet. ``on_event`` is called with each event; tests of playbooks set it."""
+    """The events that no command has carried yet. ``on_event`` is called with each event; tests of playbooks set it."""
 
     on_event: Callable[[DomainEvent], None] | None = None
 
@@ -52,7 +53,9 @@ class Trail:
         self._markers: list[asyncio.Task[Any]] = []
 
     def add(self, event: DomainEvent, size: int) -> None:
-        """Collect an event of this many bytes; many of them go into a marker."""
+        """Collect an event of ``size`` bytes. If the collected events exceed MARKER_BYTES, they are recorded in a
+        marker.
+        """
         self._events.append(event)
         self._bytes += size
         if self.on_event is not None:
@@ -69,7 +72,7 @@ class Trail:
         marker = workflow.start_local_activity(
             record_trail,
             trail,
-            start_to_close_timeout=timedelta(seconds=_RECORDED_SECONDS),
+            start_to_close_timeout=timedelta(seconds=_MARKER_SECONDS),
             summary="log",
         )
         self._markers = [*(pending for pending in self._markers if not pending.done()), marker]
@@ -91,8 +94,8 @@ class Trail:
         return pack(events)
 
     async def wait_until_recorded(self) -> bool:
-        """Wait until every marker is recorded in history. Return whether there was one since the last wait: whether it
-        still runs may differ in a replay.
+        """Wait until every marker is recorded in history. Returns whether there were markers since the last wait; not
+        whether one was still running, which may differ in a replay.
         """
         has_recorded = bool(self._markers)
         for marker in self._markers:

@@ -1,4 +1,4 @@
-"""The summary of a playbook in the Temporal UI: its source, and a table of its steps that follows its events."""
+"""The summary of a run in the Temporal UI: the source of its playbook, and a table of its steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from noetl_temporal.naming import summary
 __all__ = ["UiSummary", "playbook_details", "playbook_summary"]
 
 _MAX_ROWS = 30
-_MARKS = {
+_STATUSES = {
     "step.started": "running",
     "step.held": "held",
     "step.done": "completed",
@@ -26,10 +26,9 @@ _MARKS = {
 class UiSummary:
     """The table of steps in Temporal's UI.
 
-    ``rows``: step -> {status, reused?, seconds?, error?}, by first start; initially those of the run that this one
-    continues.
-
-    The table has only the latest steps, so its cost does not depend on the number of steps.
+    ``rows`` has a row for each step, in the order of their first starts: step -> {status, reused?, seconds?, error?}.
+    After a continue-as-new it begins with the rows of the previous run. The table shows only the latest steps, so its
+    cost does not depend on the number of steps.
     """
 
     def __init__(self, rows: dict[str, dict[str, Any]] | None = None) -> None:
@@ -38,7 +37,7 @@ class UiSummary:
 
     def update(self, event: DomainEvent) -> bool:
         """Update the table with an event. Returns whether it has changed."""
-        status = event.status.lower() if event.type == "step.reused" else _MARKS.get(event.type)
+        status = event.status.lower() if event.type == "step.reused" else _STATUSES.get(event.type)
         if status is None or event.meta.get("synthetic"):
             return False
         row: dict[str, Any] = {"status": status}
@@ -61,13 +60,13 @@ class UiSummary:
 
 
 def playbook_summary(graph: Graph) -> str:
-    """Return a line in the list of workflows: ``etl/load@2``."""
+    """Return the text for a run in the list of workflows, such as ``etl/load@2``."""
     source = graph.source
     return summary(f"{source.path}@{source.version}" if source.version else source.path)
 
 
 def playbook_details(graph: Graph, rerun: Earlier | None = None) -> str:
-    """Return where a playbook comes from, and a rerun, as Markdown."""
+    """Return the source of a playbook, and of a ``rerun`` the earlier run, as Markdown."""
     source = graph.source
     origin = f", rerun of {rerun.execution_id} from `{rerun.step}`" if rerun else ""
     return f"`{source.file}`, dialect {source.dialect}, graph `{graph.digest[:12]}`{origin}"

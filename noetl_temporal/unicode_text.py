@@ -1,4 +1,4 @@
-"""Text from outside that may have lone surrogates, such as bytes of a command line that are not UTF-8."""
+"""Checks text that may have lone surrogates, such as that of a command line with bytes that are not UTF-8."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["is_unicode"]
 
 
 def is_unicode(text: str) -> bool:
-    """Whether the text can be sent to a server."""
+    """Whether the text can be encoded as UTF-8: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Finds what a graph uses that cannot run here, before anything starts (semantics.md 2)."""
+"""Finds the parts of graphs that cannot run in this deployment, before a run is submitted (semantics.md 2)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ __all__ = ["UnsupportedError", "available_tools", "check_calls", "frame_warnings
 
 _UNFETCHED = "the code is in another file and was not fetched: submit the playbook as a file"
 
-
 INLINE_CALLS_BYTES = 200_000
-"""Bytes of the playbooks that a run may call, if each call carries them because there is no payload store."""
+"""The maximum size of the playbooks that a run may call if there is no payload store: each call carries all of them."""
 
 
 class UnsupportedError(ValueError):
-    """The playbook uses something that is not supported. ``problems`` has a line for each use, with its place."""
+    """The playbook uses something that is not supported. ``problems`` has a line for each use, with its location."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -41,22 +40,25 @@ class UnsupportedError(ValueError):
 
 
 def available_tools(*graphs: Graph) -> Collection[str]:
-    """Return the kinds of tools that can be called here. Installed packages are searched only if a graph uses another
-    than a built-in tool. Raises ValueError as load_tools does."""
+    """Return the kinds of tools that can be called here. Installed packages are searched for tools only if a graph uses
+    one that is not built in. Raises ValueError: see load_tools.
+    """
     kinds = {task.kind for graph in graphs for step in graph.steps.values() for task in step.tasks} - IN_WORKFLOW
     return BUILT_IN if kinds <= BUILT_IN else tool_kinds()
 
 
 def unsupported_uses(graph: Graph, tools: Collection[str]) -> list[str]:
-    """Return ``file:line:col: error: ...`` for each tool without executor, each unknown sink, each loop over a cursor
-    of another database than Postgres, and code in other files, in the order of the text."""
+    """Return ``file:line:col: error: ...`` for each kind of tool that is not in ``tools``, each unknown sink, each loop
+    over a cursor of a database other than Postgres, and code in another file that was not fetched, in the order of the
+    playbook.
+    """
     problems = sorted({*_step_problems(graph, tools)})
     return [f"{graph.source.file}:{span.line}:{span.col}: error: {message}" for span, message in problems]
 
 
 def frame_warnings(graph: Graph, calls: PinnedCalls) -> list[str]:
-    """Return ``file:line:col: warning: ...`` for each frame in a playbook, or in those to which its literal calls lead,
-    of a run that is submitted without Postgres.
+    """Return ``file:line:col: warning: ...`` for each frame in the playbook of a run that is submitted without
+    Postgres, and in the playbooks that its literal calls reach.
     """
     frames = (
         (playbook.source.file, step.loop.frame.span)
@@ -70,22 +72,23 @@ def frame_warnings(graph: Graph, calls: PinnedCalls) -> list[str]:
 def check_calls(
     graph: Graph, calls: PinnedCalls, tools: Collection[str], *, has_store: bool = True
 ) -> tuple[PinnedCalls, list[str]]:
-    """Return ``calls`` with the problems of the playbooks that only templated calls may reach, and the problems of the
-    playbook and of those to which its literal calls lead. ``has_store`` if large values can be stored in Postgres.
+    """Return the playbooks that a run may call, and the errors because of which it is refused: those of the playbook
+    and of the playbooks that its literal calls reach. The errors of a playbook that only templated calls may reach are
+    stored in the returned ``calls``, and fail such a call. ``has_store`` if large values can be stored in Postgres.
     """
     closure = calls.closure(graph)
-    refusals = [
+    errors = [
         problem
         for playbook in closure
         for problem in (*unsupported_uses(playbook, tools), *_missing_playbooks(playbook, calls))
     ]
     if not has_store and (size := len(msgspec.json.encode(calls))) > INLINE_CALLS_BYTES:
         message = f"the playbooks that it may call have {size:,} bytes, over {INLINE_CALLS_BYTES:,}"
-        refusals.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
+        errors.append(f"{graph.source.file}:1:1: error: {message}: set NOETL_POSTGRES, to store them there")
     digests = {playbook.digest for playbook in closure}
     others = {other.digest: unsupported_uses(other, tools) for other in calls.graphs if other.digest not in digests}
-    missing = {digest: problems[0] for digest, problems in others.items() if problems}
-    return (replace(calls, problems=missing) if missing else calls), refusals
+    first_problems = {digest: problems[0] for digest, problems in others.items() if problems}
+    return (replace(calls, problems=first_problems) if first_problems else calls), errors
 
 
 def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
@@ -94,8 +97,8 @@ def _missing_playbooks(graph: Graph, calls: PinnedCalls) -> Iterator[str]:
         literal = literal_call(task)
         if literal is not None and calls.find(graph.digest, *literal) is None:
             hint = did_you_mean(literal[0], calls.paths)
-            place = f"{graph.source.file}:{task.span.line}:{task.span.col}"
-            yield f"{place}: error: there is no playbook {call_name(*literal)!r}{f': {hint}' if hint else ''}"
+            location = f"{graph.source.file}:{task.span.line}:{task.span.col}"
+            yield f"{location}: error: there is no playbook {call_name(*literal)!r}{f': {hint}' if hint else ''}"
 
 
 def _step_problems(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
@@ -108,12 +111,12 @@ def _step_problems(graph: Graph, tools: Collection[str]) -> Iterator[tuple[Span,
 def _loop_problems(step: Step) -> Iterator[tuple[Span, str]]:
     if step.loop is None or step.loop.cursor is None:
         return
-    part = unsupported_cursor(step.loop.cursor.kind)
-    if part is not None:
-        yield step.loop.span, str(part)
+    unsupported = unsupported_cursor(step.loop.cursor.kind)
+    if unsupported is not None:
+        yield step.loop.span, str(unsupported)
 
 
-def _unknown_tool(kind: str, tools: Collection[str]) -> str:
+def _unknown_tool_message(kind: str, tools: Collection[str]) -> str:
     declared_kind = KINDS.get(kind)
     if declared_kind is not None and declared_kind.unsupported:
         return f'tool kind "{kind}" is not supported: {declared_kind.unsupported}'
@@ -122,7 +125,7 @@ def _unknown_tool(kind: str, tools: Collection[str]) -> str:
 
 def _task_problems(task: Task, tools: Collection[str]) -> Iterator[tuple[Span, str]]:
     if task.kind not in tools and task.kind not in IN_WORKFLOW:
-        yield task.span, _unknown_tool(task.kind, tools)
+        yield task.span, _unknown_tool_message(task.kind, tools)
     script = mapping_of(task.config).get("script")
     if task.kind in tools and isinstance(script, dict) and code_in(script) is None:
         yield task.span, _UNFETCHED

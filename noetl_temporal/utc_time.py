@@ -1,4 +1,4 @@
-"""Times as people read them: in UTC, to the second."""
+"""Formats times for people: in UTC, to the second."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 __all__ = ["utc_cell", "utc_text"]
 
 
-def utc_text(at: datetime) -> str:
+def utc_text(time: datetime) -> str:
     """Return a time for a sentence: ``2026-11-23 08:00:00 UTC``."""
-    return f"{utc_cell(at)} UTC"
+    return f"{utc_cell(time)} UTC"
 
 
-def utc_cell(at: datetime) -> str:
-    """Return a time for a table whose header names the zone: ``2026-11-23 08:00:00``."""
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")
+def utc_cell(time: datetime) -> str:
+    """Return a time for a table whose header names the time zone: ``2026-11-23 08:00:00``."""
+    return time.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,7 +1,8 @@
-"""Large values stored from inside an activity, while it heartbeats (dev/decisions/0008).
+"""Stores large values from inside an activity, while it sends heartbeats (dev/decisions/0008).
 
-If Temporal cannot store a result, it repeats the activity, and with it the tool. So the activity stores the result
-itself, with retries. Temporal then finds the payload stored, because its digest is the same.
+If the SDK cannot store a result, Temporal repeats the activity, and with it the tool. So the activity stores the result
+itself, with retries. When the SDK stores it again, the payload store already has the payload, which has the same
+digest.
 """
 
 from __future__ import annotations
@@ -36,14 +37,14 @@ MAX_DELAY = 5.0
 """Seconds between attempts."""
 
 METADATA_BYTES = 1_000
-"""An upper bound of the size of a payload's metadata."""
+"""An upper bound of the size of the metadata of a payload."""
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
 class ValueStore:
-    """Stores payloads that are too large for history. ``limit`` is the largest value, in bytes."""
+    """Stores values that are too large for history. ``limit`` is the maximum size of a value, in bytes."""
 
     def __init__(self, converter: DataConverter, limit: int | None = None) -> None:
         self.converter = converter
@@ -53,7 +54,7 @@ class ValueStore:
 
     @property
     def is_available(self) -> bool:
-        """Whether values can be stored outside of history at all."""
+        """Whether there is a payload store."""
         return self._driver is not None
 
     @property
@@ -73,16 +74,16 @@ class ValueStore:
             await self._driver.store(StorageDriverStoreContext(), payloads)
 
     def stays_in_history(self, value: Any) -> bool:
-        """Whether Temporal certainly keeps this value in history. Unknown with a codec, which changes sizes."""
+        """Whether this value is certainly small enough for history. Not known with a codec, which changes sizes."""
         if self._driver is None:
             return True
         is_coded = codec_of_stored(self.converter) is not None
         return not is_coded and len(msgspec.json.encode(value)) < STORE_FROM_BYTES - METADATA_BYTES
 
     async def read(self, unread: UnreadValue, kind: type[T]) -> T:
-        """Return a value that was left unread when its payload was decoded.
+        """Return a value that could not be read when its payload was decoded.
 
-        Raises LookupError if it is gone or its signature is refused (signed_converter.py), the driver's errors.
+        Raises LookupError if it was removed or its signature is refused (signed_converter.py), the driver's errors.
         """
         claim = StorageDriverClaim({"key": unread.key})
         payloads = await self._required_driver().retrieve(StorageDriverRetrieveContext(), [claim])
@@ -94,11 +95,13 @@ class ValueStore:
         return cast("T", value)
 
     async def put(self, data: bytes, encoding: bytes = b"json/plain") -> str:
-        """Store bytes. Returns the key to ``get`` them. Raises LookupError without a store, the driver's errors."""
+        """Store bytes. Returns their key. Raises LookupError without a payload store, the driver's errors."""
         return (await self.put_all([data], encoding))[0]
 
     async def put_all(self, values: Sequence[bytes], encoding: bytes = b"json/plain") -> list[str]:
-        """Store each of the values. Returns their keys. Raises LookupError without a store, the driver's errors."""
+        """Store each of the values. Returns their keys. Raises LookupError without a payload store, the driver's
+        errors.
+        """
         payloads = [Payload(metadata={"encoding": encoding}, data=data) for data in values]
         codec = codec_of_stored(self.converter)
         if codec is not None:
@@ -141,10 +144,10 @@ class ValueStore:
 
 
 async def retry_until_done(failure: str, work: Callable[[], Awaitable[T]]) -> T:
-    """Retry ``work`` until it succeeds; ``failure`` describes it in the log.
+    """Retry ``work`` until it succeeds. ``failure`` is the beginning of the message in the log.
 
-    Only LookupError is raised, for what is gone. Any other error is retried until a worker of a fixed build takes over:
-    if the activity failed, Temporal would repeat the tool.
+    Raises only LookupError, for values that were removed. Any other error is retried, if necessary until a worker of a
+    fixed build takes over: if the activity failed, Temporal would repeat the tool.
     """
     delay = FIRST_DELAY
     while True:

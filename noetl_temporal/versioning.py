@@ -1,11 +1,11 @@
-"""Builds of workers, as Temporal's worker deployments know them.
+"""Versions workers by builds, with Temporal's worker deployments.
 
-A run is pinned to the build it started on, with its loops and calls, so no build has to replay the history of another.
-When another build becomes current, a run that waits only for timers continues as new on it, and so does a run that
-continues as new because it is long. A loop stays on the build of the run that started it.
+A run with its loops and calls is pinned to the build on which it started, so no build has to replay the history of
+another. When another build becomes current, a run that waits only for timers continues as new on that build, and so
+does a run that continues as new because its history is long. A loop stays on the build of the run that started it.
 
-The behaviour is declared here and not on the workflows: a worker without a build that declares one gets no workflow
-task accepted.
+The versioning behaviour is declared here and not on the workflows: if the workflows declared one, the server would
+refuse the workflow tasks of workers without a build.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ _NAME_BYTES = 200
 
 
 class BuildNameError(ValueError):
-    """Temporal does not accept this name. It would not report that: the worker would poll and never get a
-    task.
-    """
+    """Temporal does not accept this name. It reports no error: the worker would poll and never get a task."""
 
 
 def deployment_config(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDeploymentConfig:
@@ -44,14 +42,15 @@ def deployment_config(build_id: str, deployment: str = DEPLOYMENT) -> WorkerDepl
 
 
 def wants_upgrade() -> bool:
-    """Whether this run should continue as new on another build, which is current now.
+    """Whether another build is current, on which this run should continue as new.
 
-    Temporal does not report this for a run that an operator pins to its build: it would continue as new endlessly.
+    Temporal does not report this for a run that an operator has pinned to its build, which would otherwise continue as
+    new endlessly.
     """
     info = workflow.info()
     return info.parent is None and info.is_target_worker_deployment_version_changed()
 
 
 def continue_as_new_versioning() -> workflow.ContinueAsNewVersioningBehavior | None:
-    """Return how a run that continues as new chooses its build; None: it stays on its own."""
+    """Return how a run that continues as new chooses its build; None if it stays on its build."""
     return workflow.ContinueAsNewVersioningBehavior.AUTO_UPGRADE if wants_upgrade() else None

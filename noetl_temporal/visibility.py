@@ -1,4 +1,4 @@
-"""Temporal's lists of workflows: parts of their filters, and the exact execution ids of what they list."""
+"""Filters for Temporal's lists of workflows, and the execution ids of listed workflows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from noetl_temporal.search_attributes import EXECUTION_ID
 
 __all__ = ["NOETL_WORKFLOWS", "OPEN", "PLAYBOOKS", "execution_ids", "literal"]
 
-DESCRIBED_AT_ONCE = 20
+CONCURRENT_REQUESTS = 20
+"""The number of workflows that are described concurrently."""
 
 NOETL_WORKFLOWS = f"WorkflowType IN ('{PLAYBOOK_WORKFLOW}', '{LOOP_WORKFLOW}')"
 """Workflows of playbooks and of the chunks of loops."""
 
 PLAYBOOKS = f"WorkflowType = '{PLAYBOOK_WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
-"""Runs of playbooks, each once, unless it was reset."""
+"""Runs of playbooks. A run that was reset is listed more than once."""
 
 OPEN = "CloseTime IS NULL"
 """Workflows that have not ended. The status Running would exclude those that are paused in Temporal."""
@@ -32,10 +33,10 @@ def literal(text: str) -> str:
 
 
 async def execution_ids(client: Client, workflows: Iterable[WorkflowExecution]) -> list[tuple[int, WorkflowExecution]]:
-    """Return the workflows that are runs of NoETL, with their execution ids. Lists return numbers as doubles, which are
-    not exact, so each workflow is described. Raises RPCError.
+    """Return the workflows that have an execution id, with it. Lists return numbers as doubles, which are not exact, so
+    each workflow is described. Raises RPCError.
     """
-    slots = asyncio.Semaphore(DESCRIBED_AT_ONCE)
+    slots = asyncio.Semaphore(CONCURRENT_REQUESTS)
 
     async def describe(workflow: WorkflowExecution) -> int | None:
         async with slots:
@@ -44,7 +45,7 @@ async def execution_ids(client: Client, workflows: Iterable[WorkflowExecution]) 
             except RPCError as error:
                 if error.status is not RPCStatusCode.NOT_FOUND:
                     raise
-                return None  # removed meanwhile
+                return None  # it was removed after it was listed
         return description.typed_search_attributes.get(EXECUTION_ID)
 
     workflows = list(workflows)

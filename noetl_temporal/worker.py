@@ -1,6 +1,7 @@
-"""Serves task queues, several in one process: one that workflows and all tools share, and each tool's own (queues.py).
+"""Serves task queues, several in one process: the shared one of workflows and all tools, and each tool's own
+(queues.py).
 
-Only workers with all tools poll the shared queue, because a worker fails calls of tools that it does not have.
+Only processes with all tools poll the shared queue, because a worker fails the calls of tools that it does not have.
 """
 
 from __future__ import annotations
@@ -53,26 +54,27 @@ Activity: TypeAlias = Callable[..., Any]
 DEFAULTS = WorkerOptions()
 
 DRAIN_SECONDS = 0.5
-"""How long calls may take to end before workflows are served for them."""
+"""How long a stopping process waits for its calls before it starts another worker of workflows for them."""
 
 SETTLE_SECONDS = 1.0
-"""How long workflows are served after the last call has ended, as its run may end then."""
+"""How long workflows are served after the last call has ended, so that its run can end."""
 
-STORED_AT_ONCE = 1
-"""Payloads of a workflow task. With more, each payload would need an asyncio task, and few are stored."""
+CONCURRENT_STORES = 1
+"""The number of payloads of a workflow task that are stored concurrently. With more, each payload would need an asyncio
+task, and few payloads are stored."""
 
 _log = logging.getLogger(__name__)
 
 UNTIL_DONE = timedelta(days=3650)
-"""The default grace of ``noetl worker``: as long as any call may take."""
+"""The default grace period of ``noetl worker``: longer than any call takes."""
 
 
 class UnknownToolsError(ValueError):
-    """No installed tool has this name: see `noetl worker --help` for those there are."""
+    """No installed tool has this name."""
 
 
 def workflow_worker(client: Client, options: WorkerOptions = DEFAULTS) -> Worker:
-    """Return the worker that interprets playbooks and calls no tools."""
+    """Return a worker that runs workflows and calls no tools."""
     return shared_worker(client, {}, [], options)
 
 
@@ -83,16 +85,20 @@ def tool_worker(
     queue: str | None = None,
     options: WorkerOptions = DEFAULTS,
 ) -> Worker:
-    """Return the worker of one tool kind, by default on its own queue."""
-    run = tool_activity(tool, source, ValueStore(client.data_converter), client)
-    activities = [run, credential_activity(source)]
+    """Return a worker of one kind of tool, by default for its own queue."""
+    activities = [
+        tool_activity(tool, source, ValueStore(client.data_converter), client),
+        credential_activity(source),
+    ]
     return _tool_worker(client, tool.spec.kind, activities, options, queue)
 
 
 def shared_worker(
     client: Client, tools: Mapping[str, Activity], other_activities: list[Activity], options: WorkerOptions
 ) -> Worker:
-    """Return the worker that runs playbooks. Calls on the same queue start on it immediately."""
+    """Return a worker of the shared queue: it runs workflows, and the calls of ``tools`` that they schedule on the same
+    queue start on it immediately.
+    """
     prepare_structs()
     return Worker(
         _deferring_client(client),
@@ -110,7 +116,7 @@ def shared_worker(
         interceptors=[*options.interceptors, *tracing_interceptors(), *interceptors(), CallGuard()],
         max_cached_workflows=1000,
         max_heartbeat_throttle_interval=HEARTBEAT_INTERVAL,
-        max_workflow_task_external_storage_concurrency=STORED_AT_ONCE,
+        max_workflow_task_external_storage_concurrency=CONCURRENT_STORES,
         **options.arguments(tools),
     )
 
@@ -121,9 +127,9 @@ def frame_worker(
     source: CredentialSource,
     options: WorkerOptions = DEFAULTS,
 ) -> Worker:
-    """Return the worker of frames, which calls all tools in its own process."""
-    run = frame_activity(tools, source, ValueStore(client.data_converter))
-    return _tool_worker(client, FRAME_KIND, [run, credential_activity(source)], options)
+    """Return a worker of frames, which calls all tools in its own process."""
+    activities = [frame_activity(tools, source, ValueStore(client.data_converter)), credential_activity(source)]
+    return _tool_worker(client, FRAME_KIND, activities, options)
 
 
 def _tool_worker(
@@ -164,12 +170,14 @@ def _workers(
         for kind, tool in tools.items()
         if only is None or kind in only
     }
-    check = credential_activity(source)
-    tool_workers = [_tool_worker(client, kind, [run, check], options) for kind, run in activities.items()]
+    check_credentials = credential_activity(source)
+    tool_workers = [
+        _tool_worker(client, kind, [call_tool, check_credentials], options) for kind, call_tool in activities.items()
+    ]
     if only is not None:
         return tool_workers
     frames = [frame_worker(client, tools, source, options)] if values.is_available else []
-    return [shared_worker(client, activities, [check], options), *frames, *tool_workers]
+    return [shared_worker(client, activities, [check_credentials], options), *frames, *tool_workers]
 
 
 @asynccontextmanager
@@ -180,9 +188,9 @@ async def serving(
     only: Collection[str] | None = None,
     options: WorkerOptions = DEFAULTS,
 ) -> AsyncGenerator[None]:
-    """Serve while the block runs. ``only`` these tools, each on its own queue; by default everything, on the shared
-    queue as well. When the block ends, calls in flight have ``options.grace`` to end; one that has not is run again
-    elsewhere. Until then workflows are served: a cancel of one of those calls comes from its workflow. Raises
+    """Serve task queues while the block runs: by default the shared queue and all others; with ``only``, the own queues
+    of these tools. When the block ends, calls in flight have ``options.grace`` to end; those that have not are retried
+    by other workers. Until then workflows are served, too: a cancel of such a call comes from its workflow. Raises
     UnknownToolsError.
     """
     workers = _workers(client, tools, only, source, options)
@@ -198,10 +206,10 @@ async def serving(
 async def _drain(
     client: Client, workers: Collection[Worker], options: WorkerOptions, *, serves_workflows: bool
 ) -> None:
-    """Stop all workers at once, so that none starts another call while one waits for its last.
+    """Stop all workers at the same time, so that none starts another call while others wait for their last ones.
 
-    If workflows are served, another worker serves them until the last call has ended, as a worker that stops polls
-    nothing. The SDK allows one worker for each queue and connection, so this one has a connection of its own.
+    If workflows were served, another worker serves them until the last call has ended, as a stopping worker does not
+    poll. The SDK allows one worker for each queue and connection, so this one has its own connection.
     """
     stopping = asyncio.gather(*(worker.shutdown() for worker in workers))
     await asyncio.wait([stopping], timeout=DRAIN_SECONDS)

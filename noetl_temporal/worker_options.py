@@ -1,4 +1,4 @@
-"""How a worker serves its queues: how long calls may end, for which build, and how many calls at once."""
+"""The options of a worker: its grace period, its build, and the limits of its concurrent calls."""
 
 from __future__ import annotations
 
@@ -21,37 +21,38 @@ from temporalio.worker import (
 __all__ = ["GRACE", "SLOTS", "WorkerOptions"]
 
 GRACE = timedelta(seconds=10)
-"""The grace period for calls in progress when a temporary worker stops."""
+"""The default grace period for calls in progress when a worker stops."""
 
 SLOTS = 100
-"""Calls of a tool that a worker takes at once."""
+"""The default number of concurrent calls of a tool."""
 
 MAX_SLOTS = 500
-"""Calls of a tool that a worker takes at once if the limit depends on the resources of the machine."""
+"""The default maximum number of concurrent calls of a tool if their number depends on the load of the machine."""
 
 _WORKFLOW_TASKS = 100
-"""Workflow tasks, and activities within them, that a worker handles at once: the SDK's own default."""
+"""The number of concurrent workflow tasks, and of concurrent local activities: the SDK's default."""
 
 _TARGETS = ResourceBasedTunerConfig(target_memory_usage=0.8, target_cpu_usage=0.9)
-"""Shares of the machine, or of its container, up to which a worker takes further calls."""
+"""The load of the machine, or of its container, up to which a worker accepts further calls."""
 
 _MIN_SLOTS = 5
-"""Calls that a worker takes however busy the machine is: it may be busy with something else for hours."""
+"""The number of calls that a worker accepts whatever the load: other processes may load the machine for hours."""
 
 _RAMP_DELAY = timedelta(milliseconds=10)
-"""Time between two further calls, in which the load of the first can be seen."""
+"""The time between two further calls, so that the load of the first one is measured."""
 
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """Options of a worker.
+    """The options of a worker.
 
-    ``grace`` is the time that calls have to end when the worker stops. A ``build`` (versioning.py) serves its own
-    runs alone. ``interceptors`` are added to those that every worker has.
+    ``grace`` is the time in which calls can end when the worker stops. A worker with a ``build`` (versioning.py) serves
+    only runs of this build. ``interceptors`` are added to those that every worker has.
 
-    ``at_once`` are the calls that this worker takes at once, by kind of tool. ``per_second`` are those that all workers
-    of the tool's own queue start together, by kind. With ``autoscales`` the number of pollers follows the load. With
-    ``slots_by_load`` the worker takes calls as long as the machine has memory and processors left, ``at_once`` at most.
+    ``at_once`` is the number of concurrent calls of this worker, by kind of tool. ``per_second`` is the number of calls
+    that all workers of the tool's own queue together start per second, by kind. With ``autoscales`` the number of
+    pollers depends on the load. With ``slots_by_load`` the worker accepts calls while memory and processors are free,
+    up to ``at_once``.
     """
 
     grace: timedelta = GRACE
@@ -63,13 +64,13 @@ class WorkerOptions:
     slots_by_load: bool = False
 
     def arguments(self, kinds: Iterable[str]) -> dict[str, Any]:
-        """Arguments of temporalio.worker.Worker for a queue of tools of these kinds."""
+        """Return the arguments of temporalio.worker.Worker for a queue with calls of these kinds of tools."""
         pollers = {"activity_task_poller_behavior": PollerBehaviorAutoscaling()} if self.autoscales else {}
         common = {"graceful_shutdown_timeout": self.grace, "deployment_config": self.build}
         return {**common, "tuner": self._tuner(list(kinds)), **pollers}
 
     def arguments_of_tool(self, kind: str) -> dict[str, Any]:
-        """The arguments of a worker for the queue of a tool kind."""
+        """Return the arguments of temporalio.worker.Worker for the own queue of a kind of tool."""
         rate = self.per_second.get(kind)
         limit = {} if rate is None else {"max_task_queue_activities_per_second": rate}
         return {**self.arguments([kind]), **limit}

@@ -1,8 +1,8 @@
-"""The two workflows on Temporal: they perform the commands of a machine and feed it facts.
+"""The two workflows on Temporal: they feed facts to a machine and perform its commands.
 
-They decide nothing: the machine makes every decision, and the performer has every effect, so a replay only has to
-repeat the order of facts. Workers run them unsandboxed; the import contract of the machine and replay tests ensure that
-they are deterministic.
+They make no decisions: the machine makes every decision, and the performer has every effect, so a replay only has to
+repeat the order of facts. Workers run them without the SDK's sandbox; the import contract of the machine and replay
+tests ensure that they are deterministic.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         self._machine.observer = observer
 
     def on_reset(self, seed: int) -> None:
-        """Called when the server reseeds the run, which it does after a reset (orphans.py)."""
+        """Handle a reset. Called when the random seed of the run changes (orphans.py)."""
         self._machine.move_slots(seed)
         self._host.mark_reset()
 
@@ -147,7 +147,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         self._show_status()
 
     def _show_status(self) -> None:
-        """Show in lists whether the run is paused, or waits for a decision about a held step."""
+        """Update the status in Temporal's list of runs: paused if the run is paused or holds a step."""
         if self._is_shown_paused != self._machine.is_suspended:
             self._is_shown_paused = self._machine.is_suspended
             status = STATUS.value_set("paused" if self._is_shown_paused else "running")
@@ -181,7 +181,7 @@ class PlaybookWorkflow(ControlledWorkflow):
 
     @workflow.signal(name=CANCEL_SIGNAL, description="Stop the run. If it is already stopping, skip its cleanup.")
     def cancel(self, reason: str = "") -> None:
-        """Handle a second request to cancel, as Temporal delivers its own only once."""
+        """Handle a second request to cancel, as Temporal delivers a cancel only once."""
         self._host.request_cancel(reason)
 
     @workflow.update(name=SIGNAL_UPDATE, description="Send a signal to a step that waits, or will wait, for its name.")
@@ -257,7 +257,7 @@ def _failure_message(finish: Finish) -> str:
 
 @workflow.defn(name=LOOP_WORKFLOW, sandboxed=False)
 class LoopWorkflow:
-    """Runs the iterations of one loop step."""
+    """Runs a chunk of a loop."""
 
     @workflow.init
     def __init__(self, loop_run: LoopRun, body: LoopBody, items: list[Any], scope: dict[str, Any]) -> None:
@@ -288,7 +288,7 @@ class LoopWorkflow:
         self._host.mark_reset()
 
     async def _return_answers(self) -> None:
-        """Return the answers that came too late for this chunk, as another wait may take them."""
+        """Return the answers that arrived too late for this chunk to the playbook, as another wait may take them."""
         while late_answers := [fact for fact in self._host.unfed_facts if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late_answers:
@@ -303,7 +303,7 @@ class LoopWorkflow:
 
     @workflow.signal(name=PAUSE_SIGNAL, description="The playbook of this loop was paused or resumed.")
     def playbook_paused(self, notice: PauseNotice) -> None:
-        """Handle the notice of the playbook."""
+        """Handle the notice of this loop's playbook."""
         self._host.receive(pause_fact(notice))
 
     @workflow.query

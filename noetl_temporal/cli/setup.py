@@ -29,7 +29,12 @@ def setup_command() -> None:
 async def _set_up() -> bool:
     from noetl_temporal.config import connect_temporal
     from noetl_temporal.environment import dsn_from_environment
-    from noetl_temporal.setup import RefusedError, commands_by_hand, register_search_attributes, set_up_postgres
+    from noetl_temporal.setup import (
+        RegistrationRefusedError,
+        register_search_attributes,
+        registration_commands,
+        set_up_postgres,
+    )
 
     discard_log()
     client = await connect_temporal()
@@ -39,10 +44,10 @@ async def _set_up() -> bool:
         names = await register_search_attributes(client)
         registration = f"registered the search attributes {', '.join(names)}" if names else "has all search attributes"
         click.echo(f"{location}: {registration}")
-    except RefusedError as error:
+    except RegistrationRefusedError as error:
         is_complete = False
         click.echo(f"{location}: search attributes cannot be registered from here ({error}). Run one of", err=True)
-        for command in commands_by_hand(client.namespace):
+        for command in registration_commands(client.namespace):
             click.echo(f"  {command}", err=True)
     dsn = dsn_from_environment()
     if dsn is None:

@@ -17,7 +17,7 @@ from noetl_temporal.cli.logged_run import logged_events
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.search_attributes import SEARCH_ATTRIBUTES
-from noetl_temporal.setup import commands_by_hand, register_search_attributes, set_up_postgres
+from noetl_temporal.setup import register_search_attributes, registration_commands, set_up_postgres
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import HEAD
@@ -69,6 +69,6 @@ async def test_tables_are_asked_for_and_made_once(servers: Addresses) -> None:
 
 
 def test_without_the_right_to_register_the_commands_are_printed() -> None:
-    for command in commands_by_hand("mine"):
+    for command in registration_commands("mine"):
         assert "--namespace mine" in command
         assert all(name in command for name in SEARCH_ATTRIBUTES)

@@ -165,4 +165,4 @@ def test_a_page_has_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_lists, "PAGE_BYTES", 1_000)
     pages = list(stored_lists.pages_of(items))
     assert [msgspec.json.decode(page.json) for page in pages] == [items[:3], items[3:4], items[4:]]
-    assert [page.items for page in pages] == [3, 1, 3]
+    assert [page.item_count for page in pages] == [3, 1, 3]
