@@ -21,7 +21,7 @@ import msgspec
 from noetl_compiler.graph import Json
 from noetl_compiler.graph.contents import pointer
 from noetl_temporal.limits import STORE_FROM_BYTES
-from noetl_temporal.machine import json_merge
+from noetl_temporal.machine import json_trees
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.state import PlaybookState
@@ -55,7 +55,7 @@ def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) ->
     """Return the values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
     abridged: dict[str, Json] = {}
     for target in targets:
-        root, path, _ = json_merge.split_target(target)
+        root, path, _ = json_trees.split_target(target)
         name = path.partition(".")[0]
         if root in ("ctx", "vars"):
             reference = state.kept.get(root, {}).get(pointer("", name))
@@ -83,7 +83,7 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
         values = {**values, name: stored_value(references[path_pointer]) if inner else None}
         others = {pointer_: reference for pointer_, reference in references.items() if pointer_ != path_pointer}
         state.kept = {**state.kept, root: others}
-    values = json_merge.with_value(values, path, value)
+    values = json_trees.with_value(values, path, value)
     setattr(state, root, values)
     state.being_stored = ["" if entry == top_level else entry for entry in state.being_stored]
     if top_level not in state.unmeasured and _may_be_large(values[name]):

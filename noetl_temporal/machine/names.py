@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile
 from noetl_compiler.language.names import VARS_CACHE
-from noetl_temporal.machine import json_merge, large_values
+from noetl_temporal.machine import json_trees, large_values
 from noetl_temporal.machine.deferred import Names, read_value
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.records import StepRecord, TaskRecord
@@ -227,12 +227,12 @@ def _names_set(values: _Values) -> dict[str, Any]:
 
 def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) -> None:
     """Write one ``set`` target: ``ctx.a.b``, ``vars.x``, ``iter.x`` or ``ctx.list[]`` (semantics.md 12)."""
-    root, path, operator = json_merge.split_target(target)
+    root, path, operator = json_trees.split_target(target)
     if root == "iter" and run is not None:
-        new = json_merge.value_to_write([run.bound], path, operator, value)
-        run.bound = json_merge.with_value(run.bound, path, new)
+        new = json_trees.value_to_write([run.bound], path, operator, value)
+        run.bound = json_trees.with_value(run.bound, path, new)
         return
     roots = ["vars"] if root == "vars" else ["ctx", "workload"]
     trees = [large_values.values_under(state, name) for name in roots]
-    new = json_merge.value_to_write(trees, path, operator, value)
+    new = json_trees.value_to_write(trees, path, operator, value)
     large_values.write(state, roots[0], path, new)

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Graph, Json, Span, Value
-from noetl_compiler.graph.contents import pointer, templates_in, tokens_of
-from noetl_temporal.machine import json_merge
+from noetl_compiler.graph.contents import merge_json, pointer, templates_in, tokens_of
 
 __all__ = ["is_read_at_start", "workload_of"]
 
@@ -36,13 +35,13 @@ def workload_of(defaults: Value, payload: dict[str, Json], execution_id: int, at
         name = next(
             (name for name, read in recursive.items() if not read & (recursive.keys() - {name})), next(iter(recursive))
         )
-        others = json_merge.merge({name: value for name, value in data.items() if name not in recursive}, payload)
+        others = merge_json({name: value for name, value in data.items() if name not in recursive}, payload)
         default = Value(data[name], {"": unrendered.pop(pointer("", name))})
         data = {**data, name: templates.render(default, {**others, "workload": others, **run})}
         del recursive[name]
-    names: dict[str, Json] = json_merge.merge(data, payload)
+    names: dict[str, Json] = merge_json(data, payload)
     values = templates.render(Value(data, unrendered), {**names, "workload": names, **run})
-    workload: dict[str, Json] = json_merge.merge(values, payload)
+    workload: dict[str, Json] = merge_json(values, payload)
     return workload
 
 

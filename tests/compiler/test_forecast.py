@@ -205,6 +205,12 @@ def test_a_default_that_needs_a_run_is_unknown() -> None:
     assert forecast(compile_or_raise(text), {"cities": [1, 2, 3]}).steps[0].items == 3
 
 
+def test_a_default_is_rendered_whatever_characters_its_name_has() -> None:
+    loop = "{step: a, loop: {in: \"{{ workload['a/b'] }}\", iterator: i}, tool: {kind: noop}}"
+    text = f"{HEAD}workload: {{a/b: '{{{{ payload.rows }}}}'}}\nworkflow:\n  - {loop}\n"
+    assert forecast(compile_or_raise(text), {"rows": [1, 2, 3]}).steps[0].items == 3
+
+
 def test_a_workload_that_is_one_template_is_not_known() -> None:
     text = (HEAD + LOOP).replace("{cities: [Oslo, Rome], width: 700, tries: 5}", '"{{ payload.all }}"')
     assert forecast(compile_or_raise(text)).steps[0].items == 1

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, cast
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Loop, Template, Value
+from noetl_compiler.graph.contents import merge_json, tokens_of
 from noetl_compiler.value_merge import mapping_of, select_names, without_names
 
 __all__ = ["Count", "count_items", "known_names", "try_render"]
@@ -27,24 +28,14 @@ def known_names(declared_workload: Value, request: Mapping[str, Json]) -> dict[s
     Defaults that can only be rendered during a run are left out.
     """
     defaults = mapping_of(declared_workload)
-    for name in {path.split("/")[1] for path in declared_workload.templates if path} - request.keys():
+    for name in {tokens_of(path)[0] for path in declared_workload.templates if path} - request.keys():
         other_defaults = without_names(declared_workload, [name]).data
         scope: dict[str, Json] = {**other_defaults, "workload": other_defaults, "payload": request}
         rendered_value: Json = try_render(select_names(declared_workload, [name]), scope)
         defaults.pop(name, None)
         defaults.update(rendered_value or {})
-    workload = _merge(defaults, request)
+    workload = merge_json(defaults, dict(request))
     return {**workload, "workload": workload, "ctx": workload, "payload": request}
-
-
-def _merge(under: Json, over: Json) -> Json:
-    if not isinstance(under, dict) or not isinstance(over, Mapping):
-        return over
-    overrides = cast("Mapping[str, Json]", over)
-    result: dict[str, Json] = dict(cast("dict[str, Json]", under))
-    for key, value in overrides.items():
-        result[key] = _merge(result.get(key), value)
-    return result
 
 
 def try_render(value: Value | None, scope: Mapping[str, Any], default: Json = None) -> Json:

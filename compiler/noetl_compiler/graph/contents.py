@@ -10,7 +10,7 @@ import msgspec
 
 from noetl_compiler.graph.values import Json, Template, Value
 
-__all__ = ["pointer", "templates_in", "tokens_of", "value_at", "with_values_at"]
+__all__ = ["merge_json", "pointer", "templates_in", "tokens_of", "value_at", "with_values_at"]
 
 
 def pointer(parent: str, key: str | int) -> str:
@@ -47,6 +47,15 @@ def _with_value_at(data: Json, tokens: tuple[str, ...], value: Json) -> Json:
         return value
     name, *others = tokens
     return {**data, name: _with_value_at(data[name] if others else None, tuple(others), value)}
+
+
+def merge_json(base: Json, override: Json) -> Json:
+    """Merge mappings key by key; any other value of ``override`` replaces that of ``base`` (semantics.md 11)."""
+    if not (isinstance(base, dict) and isinstance(override, dict)):
+        return override
+    values, overrides = cast("dict[str, Json]", base), cast("dict[str, Json]", override)
+    merged = {key: merge_json(values[key], value) if key in values else value for key, value in overrides.items()}
+    return {**values, **merged}
 
 
 def templates_in(part: object) -> Iterator[Template]:

@@ -10,7 +10,7 @@ from noetl_compiler.language import defaults
 __all__ = ["lower_cursor"]
 
 _ATTEMPTS = 8
-"""Attempts of a claim or an acknowledgement: enough to survive a restart of the database."""
+"""Attempts of a claim or an acknowledgement: enough for a restart of the database."""
 
 _ATTEMPTS_TO_RELEASE = 3
 """Few, because a run that is being stopped waits for the release."""
@@ -20,7 +20,7 @@ _ATTEMPTS_TO_RENEW = 1
 
 
 def lower_cursor(cursor: Cursor) -> Cursor:
-    """Return the cursor with defaults filled in."""
+    """Return the cursor with its defaults filled in and a retry policy for each statement."""
     limits = {name: getattr(cursor, name) or Value(default) for name, default in defaults.CLAIM.items()}
     return replace(
         cursor,

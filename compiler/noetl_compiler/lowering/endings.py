@@ -1,9 +1,10 @@
 """Split the end of a loop over steps into two steps.
 
-``end_loop: cities, result: {...}`` runs at every arrival in an iteration, and once after the last iteration. So it
-becomes an injected step *inside* the region, which renders the parts of the result that read the iteration, and the end
-itself *after* the loop, which renders those that read ``<loop>_results``. There, a part rendered at the arrivals is a
-list with one value per arrival. The result of the end is also set in ``ctx``, where later steps read it by bare names.
+A step with ``end_loop: cities`` and a result runs whenever a branch of an iteration arrives at it, and once after the
+last iteration. So it becomes two steps: an injected one *inside* the region, which renders the parts of the result that
+read the iteration, and the end itself *after* the loop, which renders the parts that read ``<loop>_results``. For the
+end, a part rendered at the arrivals is a list with one value per arrival. The result of the end is also set in ``ctx``,
+where later steps read its parts by their names.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ import msgspec
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Assign, Route, Span, Step, Value
-from noetl_compiler.graph.contents import pointer, templates_in
+from noetl_compiler.graph.contents import templates_in
 from noetl_compiler.language.names import ALL_RESULTS, WORKLOAD, WORKLOAD_DEFAULTS, results_name
+from noetl_compiler.lowering.expressions import template_mapping
 from noetl_compiler.templating.analysis import analyse_template
 from noetl_compiler.value_merge import mapping_of, overlay, select_names
 
@@ -56,25 +58,27 @@ def lower_ending(loop: str, end: syntax.Step, passed_values: Value) -> Ending:
         result=select_names(requested_result, arrival_names) if arrival_names else None,
         route=Route(on_no_match="quiet"),
     )
-    result = overlay(requested_result, _templates({name: f"{{{{ {name} }}}}" for name in arrival_names}, end.span))
+    result = overlay(requested_result, template_mapping({name: name for name in arrival_names}, end.span))
     return Ending(arrival, _args_of_end(loop, end, arrival_names), result, _assigns_to_ctx(end, result))
 
 
 def _all_results(loop: str, span: Span) -> Value:
-    return _templates({"results": f"{{{{ {results_name(loop)} }}}}"}, span)
+    return template_mapping({"results": results_name(loop)}, span)
 
 
 def _names_at_arrivals(requested_result: Value, results: set[str]) -> list[str]:
-    """Return the names rendered at each arrival: those that read names of the iteration, and none of the end."""
-    reads = {name: _first_names(select_names(requested_result, [name])) for name in mapping_of(requested_result)}
+    """Return the names of the parts that are rendered at each arrival: they read names of the iteration, and neither
+    ``results``, which only the end of the loop sees, nor other parts.
+    """
+    read_names = {name: _read_names(select_names(requested_result, [name])) for name in mapping_of(requested_result)}
     return sorted(
         name
-        for name, heads in reads.items()
-        if heads - _RUN_NAMES and not heads & results and not heads & (reads.keys() - {name})
+        for name, names in read_names.items()
+        if names - _RUN_NAMES and not names & results and not names & (read_names.keys() - {name})
     )
 
 
-def _first_names(value: Value) -> set[str]:
+def _read_names(value: Value) -> set[str]:
     return {name for template in templates_in(value) for name in analyse_template(template.source).root_names}
 
 
@@ -82,16 +86,11 @@ def _args_of_end(loop: str, end: syntax.Step, arrival_names: list[str]) -> Value
     """Return the names bound for the end: the results of the iterations, and a list for each name of the arrivals."""
     results = f"results[{loop!r}]"
     arrivals = f"{results} | map(attribute={arrival_name(end)!r}) | select('defined') | sum(start=[])"
-    names = {results_name(loop): f"{{{{ {results} }}}}", ALL_RESULTS: f"{{{{ {results} }}}}"}
-    names |= {name: f"{{{{ {arrivals} | map(attribute={name!r}) | list }}}}" for name in arrival_names}
-    return _templates(names, end.span)
+    expressions = {results_name(loop): results, ALL_RESULTS: results}
+    expressions |= {name: f"{arrivals} | map(attribute={name!r}) | list" for name in arrival_names}
+    return template_mapping(expressions, end.span)
 
 
 def _assigns_to_ctx(end: syntax.Step, result: Value) -> tuple[Assign, ...]:
-    own_result = f"results[{end.name.text!r}]"
-    sources = {name: f"{{{{ {own_result}[{name!r}] }}}}" for name in mapping_of(result)}
+    sources = {name: f"{{{{ results[{end.name.text!r}][{name!r}] }}}}" for name in mapping_of(result)}
     return tuple(Assign(f"ctx.{name}", Value(source, {"": end.span}), end.span) for name, source in sources.items())
-
-
-def _templates(sources: dict[str, str], span: Span) -> Value:
-    return Value(dict(sources), {pointer("", name): span for name in sources})

@@ -12,8 +12,8 @@ __all__ = ["with_item_regions"]
 
 
 def with_item_regions(steps: Mapping[str, Step], final: str) -> dict[str, Step]:
-    """Return the steps. The region of each loop whose items have routes becomes the steps on these routes, in the order
-    of the text.
+    """Return the steps, in which each loop whose items have routes has the steps on these routes as its region, in the
+    order of the text.
     """
     return {name: _with_region(steps, step, final) for name, step in steps.items()}
 

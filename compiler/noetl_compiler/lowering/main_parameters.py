@@ -1,4 +1,4 @@
-"""Bind names that Python code reads without binding them, as far as the task sees them (semantics.md 39)."""
+"""Bind the names that the Python code of a task reads and its input lacks, if the task sees them (semantics.md 39)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import syntax
 from noetl_compiler.graph import Value
-from noetl_compiler.graph.contents import pointer
+from noetl_compiler.lowering.expressions import template_mapping
 from noetl_compiler.python_code import parse_code
 from noetl_compiler.value_merge import mapping_of, overlay
 
@@ -38,31 +38,29 @@ def code_names(playbook: syntax.Playbook) -> CodeNames:
 
 
 def element_of(step: syntax.Step) -> str | None:
-    """Return the name of the items of its loop."""
+    """Return the name of the items of the step's loop; None without a loop."""
     return step.loop.element.text if step.loop else None
 
 
-def bind_read_names(task: syntax.Task, caller_values: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
+def bind_read_names(task: syntax.Task, inherited_input: Value, step: syntax.Step, names: CodeNames) -> syntax.Task:
     """Add to the input of a task the names that its code reads: the parameters of ``main`` that are in ``names``, and
     the elements of loops that it reads from ``context``.
     """
     code = mapping_of(task.config).get("code") if task.kind.text == "python" else None
-    if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(caller_values.data, str):
+    if not isinstance(code, str) or isinstance(task.input.data, str) or isinstance(inherited_input.data, str):
         return task
     if "main" not in code and "context" not in code:
         return task
     tree = parse_code(code)
     if not isinstance(tree, ast.Module):
         return task
-    bound_names = mapping_of(caller_values).keys() | mapping_of(task.input).keys()
+    bound_names = mapping_of(inherited_input).keys() | mapping_of(task.input).keys()
     parameters = (name for name in _required_parameters(tree) if names.sees(name, step))
     read_names = dict.fromkeys([*parameters, *_names_read_from_context(tree, element_of(step))])
     missing = [name for name in read_names if name not in bound_names]
     if not missing:
         return task
-    bindings = Value(
-        {name: f"{{{{ {name} }}}}" for name in missing}, {pointer("", name): task.span for name in missing}
-    )
+    bindings = template_mapping({name: name for name in missing}, task.span)
     return replace(task, input=overlay(bindings, task.input))
 
 
@@ -74,13 +72,14 @@ def _required_parameters(tree: ast.Module) -> list[str]:
     if not mains:
         return []
     signature = mains[-1].args
-    positional = signature.args[: len(signature.args) - len(signature.defaults)]
+    positional = [*signature.posonlyargs, *signature.args]
+    required = positional[: len(positional) - len(signature.defaults)]
     keyword_only = [
         argument
         for argument, default in zip(signature.kwonlyargs, signature.kw_defaults, strict=True)
         if default is None
     ]
-    return [argument.arg for argument in (*positional, *keyword_only)]
+    return [argument.arg for argument in (*required, *keyword_only)]
 
 
 def _names_read_from_context(tree: ast.Module, element: str | None) -> Iterator[str]:

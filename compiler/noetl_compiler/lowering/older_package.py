@@ -1,13 +1,13 @@
-"""Give Python tasks that import the package of older NoETL the run's variables and the credential that they name."""
+"""Give Python tasks that import the package of older NoETL what they read: variables of the run, and a credential."""
 
 from __future__ import annotations
 
 import ast
 
 from noetl_compiler import syntax
-from noetl_compiler.graph import Span, Value
-from noetl_compiler.graph.contents import pointer
+from noetl_compiler.graph import Value
 from noetl_compiler.language.names import CREDENTIALS_MODULE, VARS_CACHE, VARS_FIELD, VARS_MODULE
+from noetl_compiler.lowering.expressions import template_mapping
 from noetl_compiler.python_code import parse_code
 from noetl_compiler.value_merge import mapping_of, overlay
 
@@ -21,7 +21,7 @@ def config_for_older_package(task: syntax.Task) -> tuple[Value, Value | None]:
         return task.config, task.auth
     config, auth = task.config, task.auth
     if VARS_MODULE in code:
-        config = overlay(config, _template_value(VARS_FIELD, VARS_CACHE, task.span))
+        config = overlay(config, template_mapping({VARS_FIELD: VARS_CACHE}, task.span))
     if auth is None and CREDENTIALS_MODULE in code:
         auth = _find_credential(code, task)
     return config, auth
@@ -44,7 +44,3 @@ def _function_name(function: ast.expr) -> str:
     return (
         function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
     )
-
-
-def _template_value(name: str, expression: str, span: Span) -> Value:
-    return Value({name: f"{{{{ {expression} }}}}"}, {pointer("", name): span})

@@ -23,10 +23,10 @@ __all__ = ["RouteLowering", "passed_names", "routers_of"]
 
 
 class RouteLowering(msgspec.Struct, frozen=True):
-    """Lowers the routes of one level of steps.
+    """Lowers the routes of the steps of one level: those outside of loops, or those directly inside one loop.
 
-    ``last_step`` is the step at which paths without ``next`` end. ``loop_end`` is the name that the playbook gives to
-    the end of the enclosing loop; inside the loop, routes to it lead to ``last_step``.
+    A step without ``next`` leads to ``last_step``. ``loop_end`` is the name that the playbook gives to the end of the
+    enclosing loop; arcs to it lead to ``last_step`` instead.
     """
 
     last_step: str

@@ -1,7 +1,7 @@
 """Lower a sink for the results of a whole loop: an injected step after the loop that only stores them.
 
-Its names are ``results``, the results of all iterations, ``count``, their number, and ``result``, ``data`` and ``this``
-as for any task.
+The sink sees ``results``, the results of all iterations, and ``count``, their number, in addition to the names of any
+sink.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from noetl_compiler.graph import Arc, Route, Sink, Span, Step, Task, Value
+from noetl_compiler.graph import Arc, Route, Sink, Step, Task
+from noetl_compiler.lowering.expressions import template_mapping
 
 __all__ = ["saving_step_name", "with_saving_step"]
 
@@ -24,11 +25,7 @@ def with_saving_step(loop: Step, sinks: tuple[Sink, ...]) -> Iterator[Step]:
     """Yield the loop, routed to a step that stores its results, and that step, which has the routes of the loop."""
     name, span = saving_step_name(loop.name), sinks[0].span
     yield replace(loop, route=Route(arcs=(Arc(name, span),)))
-    task = Task(name, "noop", "noop", span, config=_templates({"result": "{{ results }}"}, span), sinks=sinks)
+    task = Task(name, "noop", "noop", span, config=template_mapping({"result": "results"}, span), sinks=sinks)
     results = f"results[{loop.name!r}]"
-    args = _templates({"results": f"{{{{ {results} }}}}", "count": f"{{{{ {results} | length }}}}"}, span)
+    args = template_mapping({"results": results, "count": f"{results} | length"}, span)
     yield Step(name, span, injected=True, args=args, tasks=(task,), route=loop.route)
-
-
-def _templates(sources: dict[str, str], span: Span) -> Value:
-    return Value(dict(sources), {f"/{name}": span for name in sources})

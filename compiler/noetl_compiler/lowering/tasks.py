@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from noetl_compiler import graph, syntax
 from noetl_compiler.graph import Sink, Span, Value
-from noetl_compiler.graph.contents import pointer
+from noetl_compiler.graph.contents import pointer, tokens_of
 from noetl_compiler.language.keys import PREVIOUS
 from noetl_compiler.language.tools import IN_WORKFLOW, sends_headers
 from noetl_compiler.language.words import Dialect, Unmatched
@@ -39,7 +39,8 @@ def lower_tasks(
     labels = [task.label.text for task in step.tasks]
     resolved_tasks = (_resolve(task, workbook, args) for task in step.tasks)
     bound_tasks = (
-        (bind_read_names(task, caller_values, step, names), caller_values) for task, caller_values in resolved_tasks
+        (bind_read_names(task, inherited_input, step, names), inherited_input)
+        for task, inherited_input in resolved_tasks
     )
     return tuple(
         _lower_task(*task_and_values, playbook.dialect, labels[:index], secrets)
@@ -50,24 +51,23 @@ def lower_tasks(
 def _args_by_reference(args: Value) -> Value:
     """Return the arguments with each template replaced by a reference to the value that the step has rendered."""
     data, templates = mapping_of(args), dict[str, Span]()
-    names = {pointer("", name): name for name in data}
     for path, span in args.templates.items() if data else ():
-        root = f"/{path.split('/')[1]}"
-        if root not in templates:
-            templates[root] = span
-            data[names[root]] = f"{{{{ input[{names[root]!r}] }}}}"
+        name = tokens_of(path)[0]
+        if pointer("", name) not in templates:
+            templates[pointer("", name)] = span
+            data[name] = f"{{{{ input[{name!r}] }}}}"
     return Value(data, templates) if data else args
 
 
 def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value) -> tuple[syntax.Task, Value]:
     """Replace a call of a workbook task by that task, overridden by the label and fields of the caller.
 
-    Return it with the names that the caller binds, which the templates of its own input may read.
+    Return it with the input that it inherits from its callers, which the templates of its own input may read.
     """
-    caller_values = args
+    inherited_input = args
     while task.workbook is not None:
         called_task = workbook[task.workbook.text]
-        caller_values = overlay(caller_values, task.input)
+        inherited_input = overlay(inherited_input, task.input)
         task = replace(
             task,
             kind=called_task.kind,
@@ -85,11 +85,11 @@ def _resolve(task: syntax.Task, workbook: Mapping[str, syntax.Task], args: Value
             code=task.code or called_task.code,
             workbook=called_task.workbook,
         )
-    return task, caller_values
+    return task, inherited_input
 
 
 def _lower_task(
-    task: syntax.Task, caller_values: Value, dialect: Dialect, earlier_labels: list[str], secrets: frozenset[str]
+    task: syntax.Task, inherited_input: Value, dialect: Dialect, earlier_labels: list[str], secrets: frozenset[str]
 ) -> graph.Task:
     policy, key = task.policy, task.idempotency_key
     config, auth = config_for_older_package(task)
@@ -99,7 +99,7 @@ def _lower_task(
         task.kind.text,
         task.span,
         config=config,
-        inherited_input=caller_values,
+        inherited_input=inherited_input,
         input=task.input,
         auth=resolve_keychain_auth(auth, secrets, task.span),
         timeout=task.timeout,

@@ -10,7 +10,7 @@ from typing import Any
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Span, Step
 from noetl_compiler.language.names import VARS_CACHE
-from noetl_temporal.machine import json_merge
+from noetl_temporal.machine import json_trees
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
@@ -121,15 +121,15 @@ class IterationHost:
         """Apply ``set`` entries. Raises TemplateFailure."""
         run = self._iteration
         for target, value in values:
-            root, path, operator = json_merge.split_target(target)
+            root, path, operator = json_trees.split_target(target)
             if root == "iter":
-                run.bound = json_merge.with_value(
-                    run.bound, path, json_merge.value_to_write([run.bound], path, operator, value)
+                run.bound = json_trees.with_value(
+                    run.bound, path, json_trees.value_to_write([run.bound], path, operator, value)
                 )
                 self._names = self._lazy_names()
             else:
-                run.ctx = json_merge.with_value(
-                    run.ctx, path, json_merge.value_to_write(self._ctx_layers(), path, operator, value)
+                run.ctx = json_trees.with_value(
+                    run.ctx, path, json_trees.value_to_write(self._ctx_layers(), path, operator, value)
                 )
                 run.assigns.append((target, value))
 

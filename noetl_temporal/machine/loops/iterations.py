@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from noetl_compiler.graph import Json
-from noetl_temporal.machine import json_merge
+from noetl_compiler.graph.contents import merge_json
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.engine import Engine
@@ -172,7 +172,7 @@ class Iterations(Engine[LoopState, Iteration]):
                 state.succeeded += 1
                 self._add_result(index, end.outcome)
                 if self.input.is_sequential:
-                    state.ctx = json_merge.merge(state.ctx, run.ctx)
+                    state.ctx = merge_json(state.ctx, run.ctx)
             case "error":
                 self._iteration_failed(end, index, cause)
             case "cancelled":

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from noetl_compiler.graph import Collect, Json, Task
+from noetl_compiler.graph.contents import merge_json
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine import json_merge
+from noetl_temporal.machine import json_trees
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.state import TaskProgress
 from noetl_temporal.machine.stored import whole_result
@@ -47,12 +48,12 @@ def truncation_warning(label: str, progress: TaskProgress) -> str:
 
 
 def _add_page(collect: Collect, so_far: Json, kind: str, result: Json) -> Json:
-    page = json_merge.plain(_value_at(collect.path, response_view(kind, result)))
+    page = json_trees.plain(_value_at(collect.path, response_view(kind, result)))
     match collect.strategy:
         case "replace":
             return page
         case "merge":
-            return json_merge.merge(so_far or {}, page)
+            return merge_json(so_far or {}, page)
         case "collect":
             return [*(so_far or []), page]
         case "append":
@@ -64,8 +65,8 @@ def _value_at(path: str, view: Any) -> Any:
     does, and so may the path.
     """
     try:
-        return json_merge.read(view, path)
+        return json_trees.read(view, path)
     except (KeyError, IndexError, ValueError, TypeError):
         if not path.startswith("data."):
             raise
-        return json_merge.read(view, path.removeprefix("data."))
+        return json_trees.read(view, path.removeprefix("data."))

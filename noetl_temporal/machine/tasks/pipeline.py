@@ -34,8 +34,8 @@ from msgspec.structs import replace
 
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Rule, Task
+from noetl_compiler.graph.contents import merge_json
 from noetl_compiler.language import defaults
-from noetl_temporal.machine import json_merge
 from noetl_temporal.machine.call import PlainOutcome, ToolReport
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome, template_outcome
@@ -314,7 +314,7 @@ class Pipeline(TaskExecutions):
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         progress, delay = self.state.task, delay_of(rule, names)
         if rule.patch is not None:
-            progress.config = json_merge.merge(progress.config, templates.render(rule.patch, names))
+            progress.config = merge_json(progress.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
             progress.bound = {**progress.bound, **templates.render(rule.rebind, names)}
             progress.config = progress.config if rule.patch is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Json, Output
-from noetl_temporal.machine import json_merge
+from noetl_temporal.machine import json_trees
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.views import result_view
@@ -19,7 +19,7 @@ def with_selected(output: Output, kind: str, outcome: PlainOutcome) -> PlainOutc
     selected: dict[str, Json] = {}
     for selection in output.select:
         try:
-            selected[selection.name] = json_merge.plain(json_merge.read(view, selection.path))
+            selected[selection.name] = json_trees.plain(json_trees.read(view, selection.path))
         except (KeyError, IndexError, ValueError, TypeError):
             continue
     return {**outcome, "selected": selected}

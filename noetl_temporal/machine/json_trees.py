@@ -1,4 +1,4 @@
-"""Plain JSON trees: merging, reading and writing at dotted paths. Inputs are never changed."""
+"""Plain JSON trees: reading and writing at dotted paths. Inputs are never changed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from noetl_compiler.graph import Json
+from noetl_compiler.graph.contents import merge_json
 from noetl_compiler.templates import TemplateFailure
 
-__all__ = ["merge", "plain", "read", "split_target", "value_to_write", "with_value"]
-
-
-def merge(under: Json, over: Json) -> Json:
-    """Merge mappings key by key; other values of ``over`` replace those of ``under`` (semantics.md 11)."""
-    if not (isinstance(under, dict) and isinstance(over, dict)):
-        return over
-    mine, theirs = cast("dict[str, Json]", under), cast("dict[str, Json]", over)
-    return {**mine, **{key: merge(mine[key], value) if key in mine else value for key, value in theirs.items()}}
+__all__ = ["plain", "read", "split_target", "value_to_write", "with_value"]
 
 
 def read(tree: Any, path: str) -> Any:
@@ -57,7 +50,7 @@ def value_to_write(trees: Sequence[Any], path: str, operator: str, value: Json) 
         case "[+]":
             return _sum(path, current, value)
         case "[|]":
-            return merge(current, value)
+            return merge_json(current, value)
         case "[*]":
             return [*_as_list([] if current is None else current), *_as_list(value)]
         case _:
