@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncpg
 
+from noetl_activities.errors import CONNECTION_REFUSED
+
 __all__ = ["DATABASE_ERRORS", "LOST_CONNECTION_ERRORS", "is_lost_connection", "reason_of"]
 
 _CLIENT_ERRORS = (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
@@ -27,7 +29,11 @@ def _is_closed(error: BaseException) -> bool:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return a readable message for the error: when a connection is lost, asyncpg describes its internal state."""
+    """Return a readable message for the error: asyncpg describes its internal state when a connection is lost, and the
+    call of the operating system when none is made.
+    """
     if _is_closed(error) or isinstance(error, asyncpg.InternalClientError):
         return "the connection was lost"
+    if isinstance(error, ConnectionRefusedError):
+        return CONNECTION_REFUSED
     return str(error) or type(error).__name__

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncpg
 
-from noetl_activities.errors import CONNECTION_REFUSED
 from noetl_activities.postgres_dsn import DsnError, dsn_location
 from noetl_activities.postgres_protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
@@ -55,8 +54,6 @@ def postgres_error(error: Exception, dsn: str) -> DeploymentError:
             return DeploymentError(f"{server} has no event log of this version ({error}): run `noetl setup`")
         case TimeoutError():
             reason = f"timed out after {CONNECT_SECONDS:g} s"
-        case ConnectionRefusedError():
-            reason = CONNECTION_REFUSED
         case asyncpg.InvalidAuthorizationSpecificationError():
             reason = f"the login was refused ({error})"
         case ValueError():

@@ -26,6 +26,7 @@ from temporalio.converter import (
 )
 
 from noetl_temporal.codec import UnreadValue, belongs_in_store, codec_of_stored, payload_limit
+from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.payload_store import PayloadStore
 from noetl_temporal.signed_converter import RefusedValue
@@ -156,6 +157,8 @@ async def retry_until_done(failure: str, work: Callable[[], Awaitable[T]]) -> T:
         except LookupError:
             raise
         except Exception as error:
-            _log.warning("%s: %s: %s; retrying in %g s", failure, type(error).__name__, error, delay)
+            known = isinstance(error, DATABASE_ERRORS)
+            reason = reason_of(error) if known else f"{type(error).__name__}: {error}"
+            _log.warning("%s: %s; retrying in %g s", failure, reason, delay)
         await asyncio.sleep(delay)
         delay = min(MAX_DELAY, 2 * delay)

@@ -33,6 +33,9 @@ MIN_LIST_SECONDS = 0.05
 MAX_LIST_SECONDS = 0.25
 """Seconds between queries of the visibility list: the shortest after a new run was found, then longer."""
 
+MAX_RETRY_SECONDS = 2.0
+"""Longest delay before the list is queried again while the server or the database is unavailable."""
+
 OVERLAP = timedelta(seconds=30)
 """How far a query of the list goes back before the previous one: a run may be listed late, and clocks differ."""
 
@@ -99,8 +102,8 @@ class Mirror:
                     *await finish_despite_cancel(self._store.add_runs(sorted(runs - listed_before))),
                 ]
             except TRANSIENT_ERRORS as error:
-                _log.warning("cannot list new runs: %s", reason_of(error))
-                delay = MAX_LIST_SECONDS
+                delay = min(max(2 * delay, MAX_LIST_SECONDS), MAX_RETRY_SECONDS)
+                _log.warning("cannot list new runs: %s; retrying in %g s", reason_of(error), delay)
             except Exception:
                 _log.exception("cannot list new runs; retrying in %g s", FAILED_SECONDS)
                 delay = FAILED_SECONDS

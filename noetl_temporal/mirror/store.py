@@ -215,7 +215,8 @@ class Store:
 async def open_store(dsn: str, converter: DataConverter = DataConverter.default) -> AsyncGenerator[Store]:
     """Yield the mirror's tables in the database at ``dsn``, migrated to this version's schema."""
     await migrate(dsn)
-    async with asyncpg.create_pool(dsn, min_size=1, max_size=8, server_settings=_SETTINGS) as pool:
+    # A pool with a minimum logs a traceback each time that it cannot restore it.
+    async with asyncpg.create_pool(dsn, min_size=0, max_size=8, server_settings=_SETTINGS) as pool:
         yield Store(pool, converter)
 
 
