@@ -10,7 +10,15 @@ from __future__ import annotations
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import template_name_hint
 from noetl_compiler.language.defaults import ENTRY_STEP
-from noetl_compiler.language.names import BELOW_ITER, BELOW_OUTCOME, ITERATION, OUTCOME, PREVIOUS_OUTCOME, WORKLOAD
+from noetl_compiler.language.names import (
+    BELOW_ITER,
+    BELOW_OUTCOME,
+    ERROR_NAMES,
+    ITERATION,
+    OUTCOME,
+    PREVIOUS_OUTCOME,
+    WORKLOAD,
+)
 from noetl_compiler.report import Report
 from noetl_compiler.templating.analysis import TemplateAnalysis
 from noetl_compiler.templating.template_uses import TemplateUse
@@ -32,7 +40,6 @@ _HINTS = {
     ),
 }
 _LOOP_HINTS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a loop, and this step has none")
-_ERRORS = frozenset({"error", "last_error"})
 _OUTCOMES = PREVIOUS_OUTCOME | {"_outcome"}
 _TASK_HINT = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
 _ROOT_HINTS = {
@@ -53,7 +60,7 @@ def warn_of_undefined_names(use: TemplateUse, analysis: TemplateAnalysis, names:
             name = tail.partition(".")[0]
             if name not in names_below and not names.may_be_bound_by_playbook(use, head):
                 _report_name_below(head, name, use, names_below, names, report)
-        elif tail and head in _OUTCOMES | _ERRORS and not names.may_be_bound_by_playbook(use, head):
+        elif tail and head in _OUTCOMES | ERROR_NAMES and not names.may_be_bound_by_playbook(use, head):
             _report_misspelt_part(path, use, report)
 
 
@@ -121,10 +128,10 @@ def _report_name_below(
 def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:
     """Report a name such as ``output.error.retriable`` that is similar to one that the outcome has."""
     head, *below_head = path.split(".")
-    part, name, *_ = ("error", *below_head, "") if head in _ERRORS else (*below_head, "")
+    part, name, *_ = ("error", *below_head, "") if head in ERROR_NAMES else (*below_head, "")
     known_names = BELOW_OUTCOME.get(part, frozenset())
     if name and name not in known_names and (hint := template_name_hint(name, known_names)):
-        misspelt_path = f"{head}.{name}" if head in _ERRORS else f"{head}.{part}.{name}"
+        misspelt_path = f"{head}.{name}" if head in ERROR_NAMES else f"{head}.{part}.{name}"
         span = report.locator.path_span(use.template, misspelt_path)
         report.warning(Code.UNDEFINED_NAME, span, f'"{misspelt_path}" is not defined here', hint)
 

@@ -30,6 +30,7 @@ from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import combine_conditions, condition, count, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
 from noetl_compiler.language import defaults
+from noetl_compiler.language.names import ERROR_NAMES
 from noetl_compiler.language.words import BACKOFFS, Backoff
 from noetl_compiler.nodes import MappingNode, Node, ScalarNode, SequenceNode, to_json, value_of
 from noetl_compiler.report import Report
@@ -39,8 +40,6 @@ from noetl_compiler.templating.analysis import analyse_template
 __all__ = ["RetryRules", "read_retry", "warn_of_unbounded_pages"]
 
 _INITIAL_DELAY, _MAX_DELAY = Value(defaults.DELAY), Value(defaults.RETRY_MAX_DELAY)
-
-_ERROR_NAMES = frozenset({"error", "last_error"})
 
 
 class RetryRules(msgspec.Struct, frozen=True):
@@ -118,7 +117,7 @@ def _read_entry(node: Node, report: Report) -> _RetryBranch:
 
 
 def _is_about_error(when: Template | None) -> bool:
-    return when is None or not analyse_template(when.source).root_names.isdisjoint(_ERROR_NAMES)
+    return when is None or not analyse_template(when.source).root_names.isdisjoint(ERROR_NAMES)
 
 
 def _read_retry_rules(

@@ -20,6 +20,7 @@ __all__ = [
     "CREDENTIALS_MODULE",
     "CURSOR_STATEMENT",
     "ENVIRONMENT",
+    "ERROR_NAMES",
     "EVENT",
     "FINAL_STEP_NAMES",
     "FRAME_MAX_ROWS",
@@ -132,7 +133,10 @@ BELOW_OUTCOME: Mapping[str, frozenset[str]] = MappingProxyType(
 BELOW_JOB = frozenset({"id", "uuid", "execution_id"})
 """Below ``job``."""
 
-OPTIONAL_OUTCOME_NAMES = frozenset({"error", "last_error", "status_code"})
+ERROR_NAMES = frozenset({"error", "last_error"})
+"""Names in OUTCOME that are bound to the error of a failed call."""
+
+OPTIONAL_OUTCOME_NAMES = ERROR_NAMES | {"status_code"}
 """Names in OUTCOME that only some outcomes bind. Playbooks read them without testing whether they are defined."""
 
 PASSED_ROOT = "ctx._passed."

@@ -44,26 +44,27 @@ def _is_after_loop(rule: CaseRule, case_step: CaseStep) -> bool:
 
 def _policy_rules(rules: list[CaseRule], case_step: CaseStep) -> list[Rule]:
     """Convert the rules of one phase. A rule that keeps the outcome is only needed before one that changes it."""
-    decisions: list[tuple[CaseRule, Status, graph.Rule | None]] = [
+    conversions: list[tuple[CaseRule, Status, graph.Rule | None]] = [
         (rule, on, _outcome_changing_rule(rule, on, case_step)) for rule in rules for on in rule.outcomes
     ]
-    while decisions and decisions[-1][2] is None:
-        decisions.pop()
+    while conversions and conversions[-1][2] is None:
+        conversions.pop()
     if not case_step.is_inclusive:
-        return [Rule(decision or _outcome_keeping_rule(rule, on)) for rule, on, decision in decisions]
-    else_rules = [Rule(decision) for rule, _, decision in decisions if decision is not None and rule.is_else]
-    other_decisions = [decision for decision in decisions if not decision[0].is_else]
-    outcome_changing = [
-        Rule(decision or _outcome_keeping_rule(rule, on))
-        for rule, on, decision in other_decisions
-        if decision is not None or rule.actions.next
+        return [Rule(changing or _outcome_keeping_rule(rule, on)) for rule, on, changing in conversions]
+    else_rules = [Rule(changing) for rule, _, changing in conversions if changing is not None and rule.is_else]
+    other_conversions = [conversion for conversion in conversions if not conversion[0].is_else]
+    # a rule with targets ends the evaluation, so it prevents later rules, too
+    first_rules = [
+        Rule(changing or _outcome_keeping_rule(rule, on))
+        for rule, on, changing in other_conversions
+        if changing is not None or rule.actions.next
     ]
-    outcome_keeping = [
+    rules_preventing_else = [
         Rule(_outcome_keeping_rule(rule, on))
-        for rule, on, decision in other_decisions
-        if decision is None and not rule.actions.next
+        for rule, on, changing in other_conversions
+        if changing is None and not rule.actions.next
     ]
-    return [*outcome_changing, *outcome_keeping, *else_rules] if else_rules else outcome_changing
+    return [*first_rules, *rules_preventing_else, *else_rules] if else_rules else first_rules
 
 
 def _outcome_keeping_rule(rule: CaseRule, on: Status) -> graph.Rule:
