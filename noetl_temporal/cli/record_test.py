@@ -12,7 +12,7 @@ from noetl_temporal.cli.named_run import resolve_execution_id
 from noetl_temporal.config import reading_converter
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.expectations import TrialProblem
-from noetl_temporal.playbook_tests.recorded import RecordedRun, recorded_run
+from noetl_temporal.playbook_tests.recorded_runs import RecordedRun, recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
 from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import Runs, UnknownRunError

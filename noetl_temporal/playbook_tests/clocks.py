@@ -23,16 +23,17 @@ from temporalio.service import RPCError, RPCStatusCode
 __all__ = ["Clocks", "TimeSkippingInterceptor", "WorkflowClock"]
 
 MAX_SKIPS = 100_000
-"""Time skips of one workflow without requests: more than any test needs; the server's default is 100."""
+"""The maximum number of time skips of one workflow: more than any test needs. The server's default is 100."""
 
 _Handle: TypeAlias = WorkflowHandle[Any, Any]
 
 
 @dataclass(frozen=True)
 class WorkflowClock:
-    """The clock of one workflow. ``calls`` are its activities, ``running`` those that do not wait for their next
-    attempt, and ``children`` its child workflows; it ``is_at_work`` while a workflow task is under way. ``moves`` if
-    its clock skips waits. ``events`` are those of its history, except those that ``Clocks`` has caused.
+    """The clock of one workflow at the time ``now``. ``calls`` is the number of its pending activities, ``running``
+    that of activities that do not wait for their next attempt, ``children`` are the ids of its child workflows.
+    ``has_workflow_task`` while a workflow task is pending. ``skips_waits`` if the clock skips timers and delays.
+    ``events`` is the number of events in its history, without those that ``Clocks`` has caused.
     """
 
     handle: _Handle
@@ -40,8 +41,8 @@ class WorkflowClock:
     calls: int
     running: int
     children: tuple[str, ...]
-    is_at_work: bool
-    moves: bool
+    has_workflow_task: bool
+    skips_waits: bool
     events: int
 
 
@@ -54,7 +55,7 @@ class Clocks:
         self._caused_events: Counter[str] = Counter()
 
     async def read(self) -> list[WorkflowClock]:
-        """Return the clocks of its open workflows, the playbook's first; empty when it has ended."""
+        """Return the clocks of the open workflows of the run, the playbook's first; none after the run has ended."""
         clocks: list[WorkflowClock] = []
         pending = [self._id]
         while pending:
@@ -76,7 +77,9 @@ class Clocks:
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
-            return WorkflowClock(handle, datetime.now(UTC), 0, 0, (), is_at_work=True, moves=False, events=0)
+            return WorkflowClock(
+                handle, datetime.now(UTC), 0, 0, (), has_workflow_task=True, skips_waits=False, events=0
+            )
         raw = description.raw_description
         if description.close_time is not None:
             return None
@@ -87,14 +90,14 @@ class Clocks:
         skipping = extended_info.time_skipping_info if extended_info.HasField("time_skipping_info") else None
         now = skipping.current_time.ToDatetime(UTC) if skipping else datetime.now(UTC)
         children = tuple(child.workflow_id for child in raw.pending_children)
-        at_work = raw.HasField("pending_workflow_task")
-        moves = skipping is not None and skipping.effective_config.enabled
+        has_workflow_task = raw.HasField("pending_workflow_task")
+        skips_waits = skipping is not None and skipping.effective_config.enabled
         events = description.history_length - self._caused_events[workflow_id]
-        return WorkflowClock(handle, now, calls, running, children, at_work, moves, events)
+        return WorkflowClock(handle, now, calls, running, children, has_workflow_task, skips_waits, events)
 
-    async def move(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:
-        """Of the clocks that can move, move the one furthest behind to its next timer, at most to ``until``. Returns
-        whether one has moved.
+    async def advance(self, clocks: list[WorkflowClock], until: datetime | None) -> bool:
+        """Advance the slowest clock that can advance to its next timer, at most to ``until``. Returns whether a clock
+        was advanced.
         """
         for clock in sorted(clocks, key=lambda clock: clock.now):
             has_arrived = until is not None and clock.now >= until
@@ -105,21 +108,21 @@ class Clocks:
                 fast_forward = FastForwardConfig(id=str(uuid.uuid4()))
                 fast_forward.duration.FromTimedelta(until - clock.now)
                 config.fast_forward_config.CopyFrom(fast_forward)
-            if await self._set(clock, config) and await self._has_moved(clock):
+            if await self._set(clock, config) and await self._has_advanced(clock):
                 return True
         return False
 
-    async def _has_moved(self, before: WorkflowClock) -> bool:
-        """Stop the clock unless it has stopped after its one move; return whether it has moved."""
-        after = await self._read_clock(before.handle.id)
-        if after is None or not after.moves:
-            self._caused_events[before.handle.id] += 1
+    async def _has_advanced(self, clock: WorkflowClock) -> bool:
+        """Return whether the clock has advanced and stopped, as configured; if it has not, stop it."""
+        current_clock = await self._read_clock(clock.handle.id)
+        if current_clock is None or not current_clock.skips_waits:
+            self._caused_events[clock.handle.id] += 1
             return True
-        await self._set(after, TimeSkippingConfig(enabled=False))
+        await self._set(current_clock, TimeSkippingConfig(enabled=False))
         return False
 
-    async def release(self) -> None:
-        """Let all clocks skip waits from now on, those of later children as well."""
+    async def skip_all_waits(self) -> None:
+        """Let all clocks skip timers and delays from now on, also those of later children."""
         for clock in await self.read():
             await self._set(clock, TimeSkippingConfig(enabled=True, max_session_skip_count=MAX_SKIPS))
 
@@ -142,10 +145,12 @@ class Clocks:
 
 
 class TimeSkippingInterceptor(Interceptor):
-    """Starts workflows with clocks that skip waits if ``moves``, or that stop until they are moved."""
+    """Starts workflows whose clocks skip timers and delays if ``skips_waits``, and otherwise advance only by
+    ``Clocks``.
+    """
 
-    def __init__(self, *, moves: bool) -> None:
-        self._config = TimeSkippingConfig(enabled=moves, max_session_skip_count=MAX_SKIPS)
+    def __init__(self, *, skips_waits: bool) -> None:
+        self._config = TimeSkippingConfig(enabled=skips_waits, max_session_skip_count=MAX_SKIPS)
 
     def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:  # noqa: A002 - the base class names it so
         """See temporalio.client.Interceptor."""

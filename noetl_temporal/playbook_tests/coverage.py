@@ -1,4 +1,4 @@
-"""Which steps, routes and rules of a playbook its tests reach."""
+"""Finds the steps, routes and rules of a playbook that its tests reach."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Part", "ReachedParts", "parts_of", "reached_parts"]
 
 
 class Part(NamedTuple):
-    """A part of a playbook that a test can reach. ``kind`` is step, route or rule, ``text`` is for people."""
+    """A part of a playbook that a test can reach. ``kind`` is step, route or rule, ``text`` is its description."""
 
     kind: str
     text: str
@@ -35,7 +35,7 @@ def parts_of(graph: Graph) -> list[Part]:
 
 
 def reached_parts(graph: Graph, runs: Iterable[TrialRun]) -> ReachedParts:
-    """Return what these runs reached."""
+    """Return the parts that these runs reached."""
     return frozenset(part for run in runs for part in _parts_of_run(graph, run))
 
 

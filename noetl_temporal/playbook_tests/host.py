@@ -59,7 +59,7 @@ __all__ = ["TrialCall", "TrialRun", "World", "run_graph"]
 
 
 class World(Protocol):
-    """The surroundings of a run: its clock, and what its calls return."""
+    """The environment of a run: its clock, and the responses of its calls."""
 
     def now(self) -> int:
         """Return milliseconds since the epoch."""
@@ -93,9 +93,9 @@ class TrialCall:
 
 @dataclass
 class TrialRun:
-    """A run in memory, as far as it got. ``delays`` are the seconds of the delays before retries, pages and jumps, and
-    of waits that ended by time. ``results`` are the last result of each step, ``unused_signals`` the signals that no
-    step took.
+    """A run in memory up to its end, or to the point at which it stopped. ``delays`` are those before retries, pages
+    and jumps, and those of waits that ended at a time, in seconds. ``results`` has the last result of each step,
+    ``unused_signals`` the signals that no step took.
     """
 
     finish: Finish = field(default_factory=lambda: Finish("failed"))
@@ -133,7 +133,7 @@ class _WorldLog(CallLog):
 
 
 class _Host:
-    """Hosts one machine in memory. Everything that ends is put into its inbox, faults as well."""
+    """Hosts one machine in memory. The facts of everything that ends are put into its inbox, as are exceptions."""
 
     def __init__(
         self, machine: Machine | LoopMachine, world: World, run: TrialRun, parent: _Host | None = None

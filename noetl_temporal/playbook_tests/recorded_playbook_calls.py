@@ -1,5 +1,5 @@
-"""Reads the calls of playbooks from a history. Each is a child workflow, whose id has that of the call; the events of
-the log in the same history say which task made it.
+"""Reads the calls of playbooks from a history. Each is a child workflow, whose id contains the id of the call. The task
+that made the call is in the events of the log in the same history.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["PlaybookCall", "playbook_calls"]
 
 
 class PlaybookCall(NamedTuple):
-    """A call, what it reported, None where it was cancelled, and when it was made, in milliseconds since the epoch."""
+    """A call of a playbook. ``report`` is None if it was cancelled, ``scheduled`` is in Unix milliseconds."""
 
     call: ToolCall
     report: ToolReport | None
@@ -47,19 +47,19 @@ async def playbook_calls(history: WorkflowHistory, converter: DataConverter) -> 
     ends = {_initiated_id(event): event for event in history.events if _initiated_id(event) in starts}
     for event_id, start in starts.items():
         workflow_id = start.start_child_workflow_execution_initiated_event_attributes.workflow_id
-        started, ended = tasks[workflow_id]
+        task_start, task_end = tasks[workflow_id]
         call = ToolCall(
             workflow_id,
             workflow_id,
-            str(started.meta["step"]),
-            started.node_name,
+            str(task_start.meta["step"]),
+            task_start.node_name,
             PLAYBOOK,
-            started.event_id,
-            iteration=started.meta.get("iteration"),
-            page=started.meta.get("page"),
+            task_start.event_id,
+            iteration=task_start.meta.get("iteration"),
+            page=task_start.meta.get("page"),
         )
-        outcome = await _outcome(start, ends.get(event_id), ended, converter)
-        attempt = AttemptRecord(started=started.at, ended=ended.at if ended else None)
+        outcome = await _outcome(start, ends.get(event_id), task_end, converter)
+        attempt = AttemptRecord(started=task_start.at, ended=task_end.at if task_end else None)
         report = None if outcome is None else ToolReport(outcome, attempts=(attempt,), is_decided=False)
         yield PlaybookCall(call, report, start.event_time.ToMilliseconds())
 
@@ -68,25 +68,25 @@ _ENDS = ("task.done", "task.failed", "task.cancelled")
 
 
 async def _tasks(history: WorkflowHistory, converter: DataConverter) -> dict[str, tuple[EventRow, EventRow | None]]:
-    """Return the events with which the task of each called workflow began and ended."""
+    """Return the events that start and end the task of each called workflow, by workflow id."""
     events = [await with_plain_values(await decrypt_event(event, converter), converter) for event in history.events]
     attributes = events[0].workflow_execution_started_event_attributes
     run = WorkflowRun("", history.workflow_id, history.run_id, attributes.workflow_type.name)
     rows = fold(initial_state(run, events[0]), events, {event.event_id: event for event in events})
-    of_playbooks = [row for row in rows if row.node_type == PLAYBOOK and "task_run_id" in row.meta]
-    ends = {row.meta["task_run_id"]: row for row in of_playbooks if row.event_type in _ENDS}
+    task_rows = [row for row in rows if row.node_type == PLAYBOOK and "task_run_id" in row.meta]
+    ends = {row.meta["task_run_id"]: row for row in task_rows if row.event_type in _ENDS}
     return {
         child_workflow_id(history.workflow_id, *str(row.meta["task_run_id"]).split("/")): (
             row,
             ends.get(row.meta["task_run_id"]),
         )
-        for row in of_playbooks
+        for row in task_rows
         if row.event_type == "task.started"
     }
 
 
 def _initiated_id(event: HistoryEvent) -> int:
-    """Return the id of the event with which the child began that this event ended; 0 for other events."""
+    """Return the id of the event that started the child which this event ends; 0 for other events."""
     return (
         event.child_workflow_execution_completed_event_attributes.initiated_event_id
         or event.child_workflow_execution_failed_event_attributes.initiated_event_id

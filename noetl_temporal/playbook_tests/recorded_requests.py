@@ -41,8 +41,8 @@ _ITEM = re.compile(r" (\d+):")
 
 @dataclass(frozen=True)
 class RecordedRequest:
-    """A request that the run accepted ``at`` milliseconds since the epoch, in the keys of a test. A decision about all
-    held step runs stands for ``count`` requests, each about the next of them.
+    """A request that the run accepted at the time ``at``, in milliseconds since the epoch. ``keys`` are those of the
+    request in a test. A decision about all held step runs is replaced by ``count`` requests, each about one of them.
     """
 
     id: int
@@ -72,7 +72,7 @@ async def recorded_requests(
 
 
 async def _decided_count(history: WorkflowHistory, request: HeldRequest, converter: DataConverter) -> int:
-    """Return how many held step runs a decision about all of them has decided, from its result."""
+    """Return the number of held step runs that a decision about all of them has decided, from its result."""
     for event in history.events:
         attributes = event.workflow_execution_update_completed_event_attributes
         if attributes.meta.update_id == str(request.id):
@@ -83,8 +83,8 @@ async def _decided_count(history: WorkflowHistory, request: HeldRequest, convert
 
 
 async def _cancel_reason(event: HistoryEvent, converter: DataConverter) -> str | None:
-    """Return the reason of a requested cancel; None for other events. The first is Temporal's cancel, others are
-    signals.
+    """Return the reason of a cancel request; None for other events. The first request is Temporal's cancel, further
+    ones are signals.
     """
     if event.HasField("workflow_execution_cancel_requested_event_attributes"):
         return event.workflow_execution_cancel_requested_event_attributes.cause
@@ -120,8 +120,8 @@ def _waiting_step(wait_id: str, graph: Graph) -> dict[str, Json]:
 
 
 def held_step_keys(step: str, graph: Graph) -> dict[str, Json]:
-    """Return the held step, and the item of its loop, from what the request named: ``load``, ``load#2``, ``load[3]``,
-    or ``each/1/3/load#1``.
+    """Return the held step, and the item of its loop, from the name in a request: ``load``, ``load#2``, ``load[3]``, or
+    ``each/1/3/load#1``.
     """
     if step in graph.steps:
         return {"step": step}
@@ -132,5 +132,5 @@ def held_step_keys(step: str, graph: Graph) -> dict[str, Json]:
 
 
 def _without_empty(keys: dict[str, Json]) -> dict[str, Json]:
-    """Drop empty values, except ``data``, which may be empty."""
+    """Return the keys with values that are not empty; ``data`` may be."""
     return {key: value for key, value in keys.items() if value is not None and (key == "data" or value not in ("", {}))}

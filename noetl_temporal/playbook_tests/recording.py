@@ -1,4 +1,4 @@
-"""Writes a run as a test: its calls as stubs, and its outcome as expectations."""
+"""Writes a test from a run: its calls as stubs, its requests, and its outcome as expectations."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.differences import ANYTHING
 from noetl_temporal.playbook_tests.expectations import TrialProblem, route_of
-from noetl_temporal.playbook_tests.recorded import RecordedCall, RecordedRun
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest
+from noetl_temporal.playbook_tests.recorded_runs import RecordedCall, RecordedRun
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.run_input import RunReport
 
@@ -83,7 +83,7 @@ def _request_keys(run: RecordedRun, request: RecordedRequest, *, is_timed: bool)
 
 def _step_at(run: RecordedRun, request: RecordedRequest) -> str | None:
     """Return the step of a call during which the request arrived."""
-    return next((call.call.step for call in run.calls.values() if call.runs_at(request.at)), None)
+    return next((call.call.step for call in run.calls.values() if call.is_running_at(request.at)), None)
 
 
 def _file_name(source: str) -> str:

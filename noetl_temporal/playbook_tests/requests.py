@@ -1,7 +1,7 @@
-"""The requests of people and programs to a run in a test: when each is due, and the fact that it becomes.
+"""The requests of people and programs to a run in a test: when each is due, and the fact that is made from it.
 
-A request for which the run must wait is sent only when the run can do nothing else, so that every run of a test is the
-same. If several requests are due then, the first in the test is sent first.
+A request for which the run must wait is sent only when the run can do nothing else, so that the test has the same
+result each time. If several requests are due, the first one in the test is sent first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ __all__ = ["DueRequest", "Refusal", "Requests", "Situation", "fact_of", "name_of
 
 
 class DueRequest(NamedTuple):
-    """A request to be sent now; ``target`` is the id of the wait or held step run that it is for, if that is known."""
+    """A request that must be sent now. ``target`` is the id of the wait or held step run that it ends, "" if that is
+    not known.
+    """
 
     number: int
     request: Request
@@ -48,17 +50,18 @@ class DueRequest(NamedTuple):
 
 
 class Refusal(NamedTuple):
-    """A request that the run has refused, and why."""
+    """A request that the run has refused, and the reason."""
 
     request: Request
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True)
 class Situation:
     """The state of a run that decides whether a request is due.
 
-    ``seconds`` since its start; ``is_busy`` while calls are in progress.
+    ``started`` has the steps that have started, ``seconds`` is the time since the start of the run. ``is_busy`` while
+    calls are in progress.
     """
 
     open_waits: OpenWaits
@@ -69,7 +72,7 @@ class Situation:
 
 @dataclass
 class Requests:
-    """The requests of a test: those still to be sent, those that the run refused, and the signals that were sent."""
+    """The requests of a test: those not sent yet, those that the run refused, and the signals that were sent."""
 
     pending: list[Request]
     signals: list[Request] = field(default_factory=list[Request])
@@ -95,9 +98,9 @@ class Requests:
                 return self._pop(request, target)
         return None
 
-    def refuse(self, request: Request, why: str) -> None:
-        """Note that the run has refused the request."""
-        self.refusals.append(Refusal(request, why))
+    def add_refusal(self, request: Request, reason: str) -> None:
+        """Record that the run has refused the request."""
+        self.refusals.append(Refusal(request, reason))
 
     async def wait_until_sent(self, step: str) -> None:
         """Wait until all requests are sent that must be sent before a call of the step ends."""
@@ -115,7 +118,7 @@ class Requests:
         return sum(not future.done() for future in self._delayed_calls)
 
     def release_calls(self) -> None:
-        """Let delayed calls end, if all requests before them have been sent."""
+        """Let the delayed calls check again whether all their requests have been sent."""
         delayed_calls, self._delayed_calls = self._delayed_calls, []
         for future in delayed_calls:
             if not future.done():
@@ -164,7 +167,7 @@ def _is_held(request: Request, held: HeldStep) -> bool:
 
 
 def _is_signalled(request: Request, wait: Wait) -> bool:
-    """Whether the signal ends the wait. A signal with a key ends a wait with that key, or one without any."""
+    """Whether the signal ends the wait. A signal with a key ends waits with the same key and waits without a key."""
     is_named = request.name is not None and wait.signal == request.name.text
     return is_named and (request.key is None or wait.key in (None, request.key))
 
@@ -182,33 +185,33 @@ def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, sec
     return Situation(OpenWaits.from_state(machine.state), frozenset(started), is_busy, seconds)
 
 
-def fact_of(due: DueRequest, machine: Machine, at: int) -> Fact:
-    """Return the fact of a request. Raises RefusedError with the reason if the run refuses it."""
+def fact_of(due: DueRequest, machine: Machine, time_ms: int) -> Fact:
+    """Return the fact of a request that arrives at this time. Raises RefusedError if the run refuses it."""
     number, request, target = due
-    state, who = machine.state, (request.by, request.reason)
+    state, author = machine.state, (request.by, request.reason)
     match request.do:
         case "signal":
             signal = Signal(request.name.text if request.name else "", request.data, request.key)
-            _accept(signal_problem(machine.graph, state, signal, []))
-            return Signalled(at, number, signal)
+            _raise_if_refused(signal_problem(machine.graph, state, signal, []))
+            return Signalled(time_ms, number, signal)
         case "approve" | "reject":
-            decision = Decided(at, number, target, request.do == "approve", *who, request.form or {})
-            _accept(decision_problem(state, decision, []))
+            decision = Decided(time_ms, number, target, request.do == "approve", *author, request.form or {})
+            _raise_if_refused(decision_problem(state, decision, []))
             return decision
         case "pause":
-            _accept(pause_problem(state, []))
-            return PauseRequested(at, number, *who)
+            _raise_if_refused(pause_problem(state, []))
+            return PauseRequested(time_ms, number, *author)
         case "resume":
-            _accept(resume_problem(state, []))
-            return UnpauseRequested(at, number, *who)
+            _raise_if_refused(resume_problem(state, []))
+            return UnpauseRequested(time_ms, number, *author)
         case "retry":
-            _accept(retry_problem(state, []))
-            return RetryRequested(at, number, (_held(due, machine),), *who)
+            _raise_if_refused(retry_problem(state, []))
+            return RetryRequested(time_ms, number, (_held(due, machine),), *author)
         case "cancel":
-            return CancelRequested(at, request.reason)
+            return CancelRequested(time_ms, request.reason)
         case _:
-            _accept(skip_problem(request.data))
-            return SkipRequested(at, number, (_held(due, machine),), request.data, *who)
+            _raise_if_refused(skip_problem(request.data))
+            return SkipRequested(time_ms, number, (_held(due, machine),), request.data, *author)
 
 
 def _held(due: DueRequest, machine: Machine) -> str:
@@ -216,12 +219,12 @@ def _held(due: DueRequest, machine: Machine) -> str:
 
 
 def name_of_held(due: DueRequest) -> str:
-    """Return the name of the held step that a request is for, as ``noetl retry --step`` takes it."""
+    """Return the name of the held step that a request decides, as ``noetl retry --step`` accepts it."""
     step, iteration = due.request.step, due.request.iteration
     name = "" if step is None else step.text if iteration is None else f"{step.text}[{iteration}]"
     return due.target or name
 
 
-def _accept(why: str | None) -> None:
-    if why is not None:
-        raise RefusedError(why)
+def _raise_if_refused(reason: str | None) -> None:
+    if reason is not None:
+        raise RefusedError(reason)

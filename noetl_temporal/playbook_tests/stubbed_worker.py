@@ -40,13 +40,13 @@ from noetl_temporal.worker_options import WorkerOptions
 __all__ = ["StubbedRun", "StubbedRuns", "stubbed_worker"]
 
 EARLY_SECONDS = 0.5
-"""An attempt that starts earlier than this before it is due is delayed again.
+"""An attempt that starts more than this before it is due is delayed again.
 
 The server starts an activity that waits for its next attempt whenever its clock is moved, even to an earlier time.
 """
 
 _Call: TypeAlias = tuple[str | None, str, float]
-"""Workflow, activity, and when it was scheduled."""
+"""The workflow id, the activity id, and the time at which the activity was scheduled."""
 
 
 @dataclass
@@ -65,7 +65,7 @@ class StubbedRun:
     _calls: dict[_Call, _StubbedCall] = field(default_factory=dict[_Call, "_StubbedCall"])
 
     async def attempt(self, call: ToolCall) -> ToolReport:
-        """Make one attempt of a call in this activity."""
+        """Run one attempt of a call in this activity."""
         self.deliveries += 1
         info = activity.info()
         key = info.workflow_id, info.activity_id, info.scheduled_time.timestamp()
@@ -112,8 +112,8 @@ class _StubDelay(Exception):  # noqa: N818 - it is no error
 class _StubbedCall:
     """A call and its attempts so far.
 
-    ``delayed_stub`` is the stub whose time is passing. ``due`` is when the next attempt may begin, in seconds since
-    the epoch.
+    ``delayed_stub`` is the stub whose time has not passed yet. ``due`` is the time at which the next attempt may begin,
+    in seconds since the epoch.
     """
 
     trial_call: TrialCall
@@ -151,7 +151,7 @@ def _with_timeout(stub: Stub, call: ToolCall, world: StubbedWorld) -> tuple[Stub
 
 
 def stubbed_worker(client: Client, runs: StubbedRuns, kinds: Mapping[str, Any]) -> Worker:
-    """Return the worker of these runs, and of all kinds of tools."""
+    """Return a worker of these runs, and of these kinds of tools."""
     activities = {kind: _activity(kind, runs) for kind in kinds}
     return shared_worker(client, activities, [], WorkerOptions(interceptors=[_EventRecorder(runs)]))
 
@@ -189,8 +189,8 @@ class _EventRecorder(Interceptor):
 
 
 def _recorder(run: TrialRun) -> Callable[[DomainEvent], None]:
-    def note(event: DomainEvent) -> None:
+    def record(event: DomainEvent) -> None:
         if not workflow.unsafe.is_replaying():
             run.events.append(event)
 
-    return note
+    return record

@@ -1,4 +1,4 @@
-"""The world of a test: calls return what the stubs say, sinks keep their rows, and time is virtual."""
+"""The world of a test in memory: calls return their stubs, sinks store rows in memory, and time is virtual."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from noetl_temporal.value_store import ValueStore
 __all__ = ["NoStubError", "StubbedWorld", "is_call_of"]
 
 START_MS = EPOCH_MS + 366 * 86_400_000
-"""The time at which every test begins: the start of 2025, UTC."""
+"""The time at which every test begins: the start of 2025 in UTC, in milliseconds since the epoch."""
 
 _NOOP = NoopTool.spec.kind
 
@@ -67,9 +67,9 @@ def is_call_of(calls: CallSelector, call: ToolCall) -> bool:
 
 @dataclass
 class StubbedWorld:
-    """The surroundings of a run in memory: the stubs of its test, and a virtual clock.
+    """Implements host.World with the stubs of a test and a virtual clock.
 
-    ``use_counts`` counts the attempts for which each stub was used, ``stored`` has the rows of sinks by table.
+    ``use_counts`` has the number of attempts for which each stub was used, ``stored`` the rows of sinks by table.
     ``last_situation`` is that of the run when it was last idle.
     """
 
@@ -111,7 +111,7 @@ class StubbedWorld:
         loop.idle = lambda: self._send_due_request(machine, run, receive)
 
     def _send_due_request(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> bool:
-        """Send the next request that is due, now that the run is idle. Returns whether there was one."""
+        """Send the next request that is due. Called when the run is idle. Returns whether there was such a request."""
         is_busy = any(call.report is None for call in run.calls)
         started = (event.node for event in run.events if event.type == "step.started")
         seconds = asyncio.get_running_loop().time()
@@ -130,7 +130,7 @@ class StubbedWorld:
         try:
             return fact_of(due, machine, self.now())
         except RefusedError as error:
-            self.requests.refuse(due.request, str(error))
+            self.requests.add_refusal(due.request, str(error))
             return None
 
     def attempt(self, call: ToolCall, log: CallLog) -> Attempt:
@@ -162,7 +162,7 @@ class StubbedWorld:
 
 
 class StubTool:
-    """The tool of one attempt, which returns its stub. Without a stub it does nothing."""
+    """The tool of one attempt, which returns the response of its stub. Without a stub it is the tool noop."""
 
     def __init__(self, call: ToolCall, stub: Stub | None, timeout: float | None, requests: Requests) -> None:
         self.spec = ToolSpec(call.kind, "returns the response of a stub", timeout=timeout)
@@ -216,7 +216,7 @@ async def _http_outcome(stub_response: StubResponse, request: Request, context: 
 
 
 class _Sinks:
-    """Implements noetl_activities.sinks.Sinks for one attempt: the first sink may fail, others keep their rows."""
+    """Implements noetl_activities.sinks.Sinks for one attempt: stores rows in memory, or fails with ``error``."""
 
     def __init__(self, stored: dict[str, list[Json]], error: StubError | None) -> None:
         self._stored = stored
@@ -232,7 +232,7 @@ class _Sinks:
         auth: Json,
         context: ToolContext,
     ) -> StoreResult:
-        """Keep the rows."""
+        """Add the rows to ``stored``. Raises SinkError."""
         del mode, entry, auth, context
         if self._error is not None:
             raise SinkError(_error_outcome(self._error))

@@ -1,6 +1,6 @@
-"""Runs tests on Temporal: the workflows of a real worker on a server of its own, with stubs in the activities.
+"""Runs tests on Temporal: a real worker runs the workflows on a test server, with activities that return stubs.
 
-The assertions are those of a test in memory, so that a difference between its host and Temporal is a failure.
+The expectations are those of a test in memory, so a difference between the in-memory host and Temporal is a failure.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MAX_CONCURRENT_TESTS = 8
 POLL_SECONDS = 0.02
 
 STILL_SECONDS = 5.0
-"""How long a run must make no progress to count as stuck."""
+"""The time without progress after which a run counts as stuck."""
 
 
 def memory_only_reason(graph: Graph) -> str | None:
@@ -101,7 +101,7 @@ class _Trial:
         self._execution_id = new_execution_id()
         runs[self._execution_id] = self._stubbed_run
         config = client.config()
-        config["interceptors"] = [*config["interceptors"], TimeSkippingInterceptor(moves=not test.requests)]
+        config["interceptors"] = [*config["interceptors"], TimeSkippingInterceptor(skips_waits=not test.requests)]
         self._client = Client(**config)
         self._tools = tools
         self._start_seconds = millisecond_of(self._execution_id) / 1000
@@ -177,13 +177,13 @@ class _Trial:
                 await self._send(handle, due)
                 await self._wait_for_pause(due.request, clocks_read)
                 self._requests.release_calls()
-            elif await clocks.move(clocks_read, self._next_due_time()):
+            elif await clocks.advance(clocks_read, self._next_due_time()):
                 await self._wait_for_progress(clocks, clocks_read)
             elif not await self._wait_for_progress(clocks, clocks_read):
                 self._stuck_situation = situation
                 return
         if self._test.requests:
-            await clocks.release()
+            await clocks.skip_all_waits()
         await self._wait_until_still(handle, clocks)
 
     async def _wait_for_progress(self, clocks: Clocks, before: list[WorkflowClock]) -> bool:
@@ -213,7 +213,7 @@ class _Trial:
     def _is_settled(self, clocks: list[WorkflowClock]) -> bool:
         """Whether the run makes no progress until a request is sent."""
         running = sum(clock.running for clock in clocks)
-        return not any(clock.is_at_work for clock in clocks) and running == self._requests.delayed_calls
+        return not any(clock.has_workflow_task for clock in clocks) and running == self._requests.delayed_calls
 
     def _next_due_time(self) -> datetime | None:
         due_times = self._requests.due_times()
@@ -239,7 +239,7 @@ class _Trial:
                 self._client.get_workflow_handle(handle.workflow_id), update, request, self._client.namespace
             )
         except RequestRefusedError as error:
-            self._requests.refuse(due.request, str(error))
+            self._requests.add_refusal(due.request, str(error))
 
     async def _wait_for_pause(self, request: Request, clocks: list[WorkflowClock]) -> None:
         """Wait until the loops of the run have received its pause."""

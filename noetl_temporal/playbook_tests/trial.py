@@ -24,8 +24,8 @@ EXECUTION_ID = 1
 
 @dataclass(frozen=True)
 class TrialResult:
-    """The result of a test: its ``problems``, empty if it passed; ``seconds`` of real time; the ``run`` as far as it
-    got.
+    """The result of a test: its ``problems``, which are empty if it passed, its duration in ``seconds`` of real time,
+    and the ``run``.
     """
 
     test: PlaybookTest

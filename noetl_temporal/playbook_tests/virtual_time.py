@@ -1,6 +1,6 @@
 """An event loop whose clock advances to the next timer as soon as it is idle.
 
-So a delay of an hour takes no time, and what happens at which time is the same in every run.
+So a delay of an hour takes no time, and everything happens at the same virtual time in every run.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from noetl_activities.testing import FakeTool
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.codec import data_converter
-from noetl_temporal.playbook_tests.recorded import recorded_run
+from noetl_temporal.playbook_tests.recorded_runs import recorded_run
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Shell, history_of
@@ -30,10 +30,10 @@ async def test_a_call_that_no_worker_started_was_in_progress_until_it_was_cancel
         recorded = await recorded_run(client.temporal, data_converter(servers.postgres), run.workflow_id)
     [call], [request] = recorded.calls.values(), recorded.requests
     assert call.report is None
-    assert call.runs_at(request.at)
+    assert call.is_running_at(request.at)
     assert call.closed is not None
-    assert not call.runs_at(call.scheduled - 1)
-    assert not call.runs_at(call.closed + 1)
+    assert not call.is_running_at(call.scheduled - 1)
+    assert not call.is_running_at(call.closed + 1)
 
 
 def _answer(*_: object) -> int:

@@ -21,7 +21,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import reading_converter
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.playbook_tests.recorded import recorded_run
+from noetl_temporal.playbook_tests.recorded_runs import recorded_run
 from noetl_temporal.run_input import RunInput
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving

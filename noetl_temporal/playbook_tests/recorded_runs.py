@@ -32,9 +32,10 @@ __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call; its times are in milliseconds since the epoch.
+    """A call. Its times are in milliseconds since the epoch.
 
-    ``report`` is None if no worker reported. ``closed`` is when Temporal closed the call; None if it is not known.
+    ``report`` is None if no worker reported. ``closed`` is the time at which Temporal closed the call, None if that is
+    not known.
     """
 
     call: ToolCall
@@ -42,19 +43,19 @@ class RecordedCall:
     scheduled: int
     closed: int | None = None
 
-    def runs_at(self, at: int) -> bool:
+    def is_running_at(self, time_ms: int) -> bool:
         """Whether the call was in progress at this time, in milliseconds since the epoch."""
         reported_end = self.report.attempts[-1].ended if self.report and self.report.attempts else None
-        ended = self.closed if reported_end is None else reported_end
-        return self.scheduled <= at and (ended is None or at <= ended)
+        end = self.closed if reported_end is None else reported_end
+        return self.scheduled <= time_ms and (end is None or time_ms <= end)
 
 
 @dataclass
 class RecordedRun:
     """A run, read from its histories.
 
-    ``calls`` by key, in the order in which they were scheduled; ``started`` in milliseconds since the epoch. A
-    rerun continues what the run ``rerun_of`` had done before the step ``rerun_from``.
+    ``calls`` has its calls by key, in the order in which they were scheduled. ``started`` is in milliseconds since the
+    epoch. A rerun reuses the outcomes that the run ``rerun_of`` had before the step ``rerun_from``.
     """
 
     graph: Graph
@@ -66,7 +67,7 @@ class RecordedRun:
     rerun_from: str = ""
 
     def combined_with(self, earlier: RecordedRun) -> RecordedRun:
-        """Return one run of the reused part of the earlier run and this rerun."""
+        """Return one run that combines the reused part of the ``earlier`` run with this rerun."""
         repeated_starts = [call.scheduled for call in earlier.calls.values() if call.call.step == self.rerun_from]
         end = min(repeated_starts, default=self.started)
         calls = {key: call for key, call in earlier.calls.items() if call.scheduled < end}
@@ -97,14 +98,15 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
     run: RecordedRun | None = None
     requests: dict[int, RecordedRequest] = {}
     calls: list[tuple[int, RecordedCall]] = []
-    own_ids = {workflow_id}
+    workflow_ids = {workflow_id}
+    """The workflow of the run, and those of its loops."""
     async for history in histories_of(client, workflow_id):
         attributes = history.events[0].workflow_execution_started_event_attributes
-        caller_id = attributes.parent_workflow_execution.workflow_id
-        if attributes.workflow_type.name == LOOP_WORKFLOW and caller_id in own_ids:
-            own_ids.add(history.workflow_id)
-        if history.workflow_id not in own_ids:
-            continue  # of a playbook that the run called
+        parent_id = attributes.parent_workflow_execution.workflow_id
+        if attributes.workflow_type.name == LOOP_WORKFLOW and parent_id in workflow_ids:
+            workflow_ids.add(history.workflow_id)
+        if history.workflow_id not in workflow_ids:
+            continue  # the history of a playbook that the run called
         if attributes.workflow_type.name == PLAYBOOK_WORKFLOW:
             run_input, playbook = await converter.decode(attributes.input.payloads[:2], [RunInput, Playbook])
             run = run or RecordedRun(playbook.graph, {}, history.events[0].event_time.ToMilliseconds())
@@ -118,7 +120,7 @@ async def recorded_run(client: Client, converter: DataConverter, workflow_id: st
         calls += [(call.scheduled, RecordedCall(*call)) async for call in playbook_calls(history, converter)]
     if run is None:
         raise LookupError(f"Temporal has no history of {workflow_id}")
-    for _, call in sorted(calls, key=lambda timed: timed[0]):
+    for _, call in sorted(calls, key=lambda scheduled_call: scheduled_call[0]):
         run.calls[call.call.key] = call
     run.requests = sorted(requests.values(), key=lambda request: request.at)
     return run
@@ -147,8 +149,8 @@ async def _calls(
         result = closing_event.activity_task_completed_event_attributes.result.payloads if closing_event else None
         if name == FRAME_ACTIVITY:
             end = await _decode(converter, result, FrameEnd)
-            async for timed in _calls_of_frame(end.segments if end else None, values):
-                yield timed
+            async for scheduled_call in _calls_of_frame(end.segments if end else None, values):
+                yield scheduled_call
             continue
         call = await _decode(converter, attributes.input.payloads, ToolCall)
         if call is not None and name == activity_type(call.kind):
@@ -186,7 +188,7 @@ async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[
 
 
 async def _with_result(report: ToolReport | None, values: ValueStore) -> ToolReport | None:
-    """Return the report with its result."""
+    """Return the report with its result, which is loaded if it was stored."""
     if report is None or report.stored is None:
         return report
     outcome = await load_result(with_stored(report.outcome, report.stored), values)
