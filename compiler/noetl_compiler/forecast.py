@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import msgspec
 
 from noetl_compiler.forecasting.cost_model import Amount, CostModel
-from noetl_compiler.forecasting.counts import Counts, Sizes, count
+from noetl_compiler.forecasting.counts import Counts, Sizes, count_parts
 from noetl_compiler.forecasting.limit_warnings import limit_warnings
 from noetl_compiler.graph import Graph, Json, Step
 
@@ -62,7 +62,7 @@ class Forecast(msgspec.Struct, frozen=True):
 def forecast(graph: Graph, request: Mapping[str, Json] | None = None, sizes: Sizes | None = None) -> Forecast:
     """Forecast a run with this request (merged over the workload) and the sizes given by the author."""
     author_sizes = sizes or Sizes()
-    counts = count(graph, request or {}, author_sizes)
+    counts = count_parts(graph, request or {}, author_sizes)
     lower_model = CostModel(graph, counts.lower, counts.in_flight, counts.frame_limits, author_sizes)
     upper_model = CostModel(graph, counts.upper, counts.in_flight, counts.frame_limits, author_sizes)
     steps = tuple(_forecast_step(step, counts, lower_model, upper_model) for step in graph.steps.values())

@@ -49,7 +49,7 @@ def test_an_explanation_cites_the_place_of_each_part(path: Path) -> None:
         ("case_calls", "start", "on 502/503  line 13, case[0]"),
         ("case_calls", "start", "-> ask when event.name == 'call.done'  line 25, case[2].then.next[0]"),
         ("case_calls", "start", "passes items = start"),
-        ("case_calls", "ask", "items is bound to the value that the incoming edge passes"),
+        ("case_calls", "ask", "items is bound to the value that the incoming route passes"),
         ("case_calls", "start", "at most 300 s: a timer, then an error of kind timeout"),
         ("case_loop", "start", "an item continues -> warn when event.name == 'step.exit' and response.status == 200"),
         ("case_loop", "start", "on entering, sets ctx.hot = []"),

@@ -2,10 +2,10 @@
 
 A call costs six events (scheduled, started, completed, and the workflow task that follows); a chunk of a loop costs
 nine in its parent and a workflow of its own; a frame costs one call. Concurrent calls may share workflow tasks, so each
-costs at least three events. The end of a branch that nothing follows costs one more. Each large value that is stored or
-loaded for the workflow itself costs two more events and an action. When a history exceeds its limit of events or bytes,
-the workflow of a playbook continues as new, and that of a chunk returns its unstarted items, which become another
-chunk.
+costs at least three events. The end of a branch after which nothing starts costs one more. Each large value that is
+stored or loaded for the workflow itself costs two more events and an action. When a history exceeds its limit of events
+or bytes, the workflow of a playbook continues as new, and that of a chunk returns its unstarted items, which become
+another chunk.
 
 Sizes are fitted to real histories: a small result is in the history of its call and, compressed, in its record; a
 larger one only with its call; one that is stored in Postgres only there, as are graphs and the steps of loops.
@@ -198,7 +198,7 @@ class CostModel(msgspec.Struct, frozen=True):
     def _task_events(self, name: str) -> int:
         work = self.work[name]
         calls = work.calls * (_SHARED_EVENTS if work.is_shared else _CALL_EVENTS)
-        return calls + _DELAY_EVENTS * work.delays + work.unfollowed
+        return calls + _DELAY_EVENTS * work.delays + work.branch_ends
 
     def _count_frames(self, name: str) -> int:
         """Return the number of activities of a framed loop."""

@@ -1,8 +1,8 @@
 """Estimate how often the parts of a graph run, before a run.
 
 The calls of a step are the sum of the calls of its tasks, times the items of the enclosing loops, times the passes of
-its cycle. A number that the graph does not determine (such as the length of a collection that a
-step computes) is taken from ``Sizes``, or else guessed and reported as an assumption.
+its cycle. A number that the graph does not determine, such as the length of a collection that a step computes, is taken
+from ``Sizes``, or else guessed and reported as an assumption.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from noetl_compiler.forecasting.static_scope import Count, count_items, known_na
 from noetl_compiler.graph import Frame, Graph, Json, Step
 from noetl_compiler.language import defaults
 
-__all__ = ["MAX_IN_FLIGHT", "Counts", "FrameLimits", "Sizes", "StepWork", "count", "loops_around"]
+__all__ = ["MAX_IN_FLIGHT", "Counts", "FrameLimits", "Sizes", "StepWork", "count_parts", "loops_around"]
 
 MAX_IN_FLIGHT = 500
 _ONCE = Count(1, 1)
@@ -47,7 +47,7 @@ class StepWork(NamedTuple):
     ``arrivals``: how often it runs; ``loops`` and ``items``: the loops it begins, and their iterations in all.
     ``delays`` are awaited timers, ``timeouts`` the timers of its timeout. ``reads``: how many times the workflow loads
     the step's result. ``is_shared``: its calls may share workflow tasks with others; ``is_loop_shared``: its loops may.
-    ``unfollowed``: the ends of branches that nothing follows, because other branches still run.
+    ``branch_ends``: the ends of branches after which nothing starts, because other branches still run.
     """
 
     arrivals: int
@@ -60,7 +60,7 @@ class StepWork(NamedTuple):
     reads: int
     is_shared: bool = False
     is_loop_shared: bool = False
-    unfollowed: int = 0
+    branch_ends: int = 0
 
 
 class FrameLimits(NamedTuple):
@@ -123,8 +123,8 @@ class _StepCounts(msgspec.Struct, frozen=True):
         )
 
 
-def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
-    """Count the parts of a graph for a request, which is merged over the workload."""
+def count_parts(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
+    """Count how often the parts of a graph run with a request, which is merged over the workload."""
     names, enclosing_loops, successors = known_names(graph.workload, request), loops_around(graph), successors_of(graph)
     in_flight = {loop_step.name: _max_in_flight(loop_step, names) for loop_step in _loops(graph)}
     concurrent = concurrent_steps(graph, successors)
@@ -140,7 +140,7 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
         lower[step.name] = step_counts.work("lower", delays, attempts)._replace(
             is_shared=is_shared, is_loop_shared=is_loop_shared
         )
-        upper[step.name] = _with_unfollowed(graph, step, step_counts.work("upper", delays, attempts))
+        upper[step.name] = _with_branch_ends(graph, step, step_counts.work("upper", delays, attempts))
         assumptions[step.name] = step_counts.assumptions()
     frame_limits = {
         loop_step.name: _frame_limits(loop_step.loop.frame, in_flight[loop_step.name], names)
@@ -150,8 +150,8 @@ def count(graph: Graph, request: Mapping[str, Json], sizes: Sizes) -> Counts:
     return Counts(names, enclosing_loops, in_flight, frame_limits, lower, upper, assumptions)
 
 
-def _with_unfollowed(graph: Graph, step: Step, work: StepWork) -> StepWork:
-    return work._replace(unfollowed=work.arrivals * (max_concurrency(graph, [step.name]) - 1))
+def _with_branch_ends(graph: Graph, step: Step, work: StepWork) -> StepWork:
+    return work._replace(branch_ends=work.arrivals * (max_concurrency(graph, [step.name]) - 1))
 
 
 def _count_steps(

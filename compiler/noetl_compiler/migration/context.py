@@ -22,18 +22,18 @@ class Note(msgspec.Struct, frozen=True, order=True):
 
 
 class MigrationContext(msgspec.Struct, frozen=True):
-    """The playbook that is migrated, the nodes of its text, whether that has the form of v10 and which extensions it
-    then uses already, and the notes so far.
+    """The playbook that is migrated, and the notes so far. ``source_lookup`` finds the nodes of its text. If that has
+    the form of v10, ``written_extensions`` are the extensions that it uses already.
     """
 
     playbook: Playbook
-    origins: SourceLookup
+    source_lookup: SourceLookup
     has_v10_form: bool
     written_extensions: frozenset[Extension]
     notes: list[Note] = msgspec.field(default_factory=list[Note])
 
-    def extend(self, extension: Extension, span: Span) -> None:
-        """Note an extension that is used for something that v10 cannot express, unless the author uses it already."""
+    def note_extension(self, extension: Extension, span: Span) -> None:
+        """Add the note about an extension, unless the author uses the extension already."""
         if extension not in self.written_extensions:
             self.notes.append(Note(span, extension_note(extension, self.playbook.dialect)))
 

@@ -26,17 +26,17 @@ _IDENTITY_KEYS = ("name", "path", "version", "description", "desc")
 
 def emit_document(context: MigrationContext) -> MappingNode:
     """Return the whole document. Keys at the root that only a catalog or another engine reads are kept unchanged."""
-    root, playbook = context.origins.root, context.playbook
+    root, playbook = context.source_lookup.root, context.playbook
     steps = tuple(emit_step(context, step) for step in playbook.steps)
     entries = Entries(context, PLAYBOOK, root, root.span)
-    entries.node("apiVersion", root.scalar(_version(root), "apiVersion", "api_version"), key_span=root.span)
-    entries.node("kind", root.scalar("Playbook", "kind"))
-    entries.node("metadata", _metadata(root))
-    entries.node("executor", _executor(context, root))
-    entries.node("workload", emit_names(root, playbook.workload, "workload"))
-    entries.verbatim(root)
-    entries.node("workbook", emit_workbook(context))
-    entries.node("workflow", SequenceNode(steps, NO_SPAN))
+    entries.add_node("apiVersion", root.scalar(_version(root), "apiVersion", "api_version"), key_span=root.span)
+    entries.add_node("kind", root.scalar("Playbook", "kind"))
+    entries.add_node("metadata", _metadata(root))
+    entries.add_node("executor", _executor(context, root))
+    entries.add_node("workload", emit_names(root, playbook.workload, "workload"))
+    entries.copy_verbatim(root)
+    entries.add_node("workbook", emit_workbook(context))
+    entries.add_node("workflow", SequenceNode(steps, NO_SPAN))
     return entries.mapping()
 
 
@@ -66,23 +66,23 @@ def _executor(context: MigrationContext, root: SourceMapping) -> MappingNode | N
     origin = SourceMapping(executor[1]) if executor and isinstance(executor[1], MappingNode) else None
     entries = Entries(context, EXECUTOR, root, root.span)
     if origin is not None:
-        entries.verbatim(origin)
-    entries.node("spec", unless_empty(_executor_spec(context, origin or root)))
+        entries.copy_verbatim(origin)
+    entries.add_node("spec", unless_empty(_executor_spec(context, origin or root)))
     return unless_empty(entries.mapping())
 
 
 def _executor_spec(context: MigrationContext, origin: SourceMapping) -> MappingNode:
     playbook = context.playbook
     if playbook.dialect != "v10":
-        context.extend(DIALECT, origin.span)
+        context.note_extension(DIALECT, origin.span)
     policy = Entries(context, EXECUTOR_POLICY, origin, origin.span)
-    policy.node("failure", emit_branch_failure(context, origin, playbook.branch_failure), key_span=NO_SPAN)
+    policy.add_node("failure", emit_branch_failure(context, origin, playbook.branch_failure), key_span=NO_SPAN)
     entries = Entries(context, EXECUTOR_SPEC, origin, origin.span)
-    entries.node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
-    entries.node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)
-    entries.plain("no_next_is_error", playbook.no_next_is_error)
-    entries.timeout(playbook.timeout)
-    entries.node("on_failure", emit_on_failure(context, origin, playbook.on_failure))
-    entries.node("policy", unless_empty(policy.mapping()))
-    entries.plain("dialect", playbook.dialect)
+    entries.add_node("entry_step", scalar(playbook.entry.text, playbook.entry.span) if playbook.entry else None)
+    entries.add_node("final_step", scalar(playbook.final.text, playbook.final.span) if playbook.final else None)
+    entries.add_scalar("no_next_is_error", playbook.no_next_is_error)
+    entries.add_timeout(playbook.timeout)
+    entries.add_node("on_failure", emit_on_failure(context, origin, playbook.on_failure))
+    entries.add_node("policy", unless_empty(policy.mapping()))
+    entries.add_scalar("dialect", playbook.dialect)
     return entries.mapping()

@@ -18,7 +18,7 @@ class Entries:
     """The entries of a construct. ``origin`` is its original mapping, ``note_span`` the span of notes about it.
 
     An entry gets the span of its key in the original text, where the key may have any of the names in the table, or a
-    name of another dialect (``foreign``); ``key_span`` overrides it. Missing values are omitted.
+    name of another dialect (``foreign_names``); ``key_span`` overrides it. Missing values are omitted.
     """
 
     def __init__(self, context: MigrationContext, construct: Construct, origin: SourceMapping, note_span: Span) -> None:
@@ -28,11 +28,11 @@ class Entries:
         self._note_span = note_span
         self._entries: list[Entry] = []
 
-    def node(
+    def add_node(
         self,
         name: str,
         node: Node | None,
-        *foreign: str,
+        *foreign_names: str,
         key_span: Span | None = None,
         note_spans: Iterable[Span] | None = None,
     ) -> None:
@@ -41,38 +41,38 @@ class Entries:
             return
         key = self._construct.by_name[name]
         self._entries.append(
-            (self._origin.key(*key.names, *foreign) if key_span is None else scalar(name, key_span), node)
+            (self._origin.key(*key.names, *foreign_names) if key_span is None else scalar(name, key_span), node)
         )
         if key.extension is not None:
             for span in (self._note_span,) if note_spans is None else note_spans:
-                self._context.extend(key.extension, span)
+                self._context.note_extension(key.extension, span)
 
-    def value(self, name: str, value: Value | None, *foreign: str) -> None:
+    def add_value(self, name: str, value: Value | None, *foreign_names: str) -> None:
         """Add a value, in its original style."""
-        names = (*self._construct.by_name[name].names, *foreign)
-        self.node(name, emit_value(self._origin, value, *names), *foreign)
+        names = (*self._construct.by_name[name].names, *foreign_names)
+        self.add_node(name, emit_value(self._origin, value, *names), *foreign_names)
 
-    def duration(self, name: str, value: Value | None, *foreign: str) -> None:
+    def add_duration(self, name: str, value: Value | None, *foreign_names: str) -> None:
         """Add a duration, in its original style."""
-        names = (*self._construct.by_name[name].names, *foreign)
-        self.node(name, emit_duration(self._origin, value, *names), *foreign)
+        names = (*self._construct.by_name[name].names, *foreign_names)
+        self.add_node(name, emit_duration(self._origin, value, *names), *foreign_names)
 
-    def timeout(self, limit: Timeout | None) -> None:
+    def add_timeout(self, limit: Timeout | None) -> None:
         """Add the timeout of the construct."""
-        self.node("timeout", emit_timeout(self._origin, limit))
+        self.add_node("timeout", emit_timeout(self._origin, limit))
 
-    def plain(self, name: str, value: Json, *foreign: str, key_span: Span | None = None) -> None:
-        """Add a word, a boolean or a number, unless it is None or the default."""
+    def add_scalar(self, name: str, value: Json, *foreign_names: str, key_span: Span | None = None) -> None:
+        """Add a scalar: a word, a boolean or a number, unless it is None or the default."""
         default = self._construct.by_name[name].default
         if value is not None and (default is None or value != default):
-            self.node(name, scalar(value), *foreign, key_span=key_span)
+            self.add_node(name, scalar(value), *foreign_names, key_span=key_span)
 
-    def verbatim(self, original: SourceMapping) -> None:
-        """Add the original entries of keys that the syntax tree does not contain."""
+    def copy_verbatim(self, original: SourceMapping) -> None:
+        """Add the original entries of ``verbatim`` keys, which the syntax tree does not contain."""
         for key in self._construct.keys:
             entry = original.entry(key.name) if key.verbatim else None
             if entry is not None:
-                self.node(key.name, entry[1], key_span=entry[0].span)
+                self.add_node(key.name, entry[1], key_span=entry[0].span)
 
     def mapping(self, span: Span = NO_SPAN) -> MappingNode:
         """Return a mapping of the entries so far, in canonical order; ``span`` is that of the original mapping."""

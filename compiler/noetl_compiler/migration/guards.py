@@ -20,9 +20,9 @@ def emit_guard(context: MigrationContext, outer: SourceMapping, guard: Guard | N
         return None
     unless = tuple(scalar(condition.source) for condition in guard.unless)  # each has its span where it is a condition
     entries = Entries(context, GUARD, outer, outer.span)
-    entries.plain("on_status", guard.on_status, key_span=NO_SPAN)
-    entries.node("when", emit_condition(guard.when), key_span=NO_SPAN)
-    entries.node("unless", SequenceNode(unless, NO_SPAN) if unless else None, key_span=NO_SPAN)
+    entries.add_scalar("on_status", guard.on_status, key_span=NO_SPAN)
+    entries.add_node("when", emit_condition(guard.when), key_span=NO_SPAN)
+    entries.add_node("unless", SequenceNode(unless, NO_SPAN) if unless else None, key_span=NO_SPAN)
     return entries.mapping()
 
 
@@ -33,8 +33,8 @@ def emit_enter(context: MigrationContext, outer: SourceMapping, rules: tuple[Ent
 
 
 def _enter_rule(context: MigrationContext, outer: SourceMapping, rule: EnterRule) -> MappingNode:
-    origin = context.origins.mapping_at(rule.span, outer)
+    origin = context.source_lookup.mapping_at(rule.span, outer)
     entries = Entries(context, ENTER, origin, rule.span)
-    entries.node("guard", emit_guard(context, origin, rule.guard), key_span=rule.span)
-    entries.node("set", emit_assigns(context, origin, rule.set))
+    entries.add_node("guard", emit_guard(context, origin, rule.guard), key_span=rule.span)
+    entries.add_node("set", emit_assigns(context, origin, rule.set))
     return entries.mapping()

@@ -21,16 +21,16 @@ _FRAME = "frame"
 
 def emit_loop(context: MigrationContext, step: SourceMapping, loop: Loop) -> MappingNode:
     """Return the loop of a step."""
-    body, origin = loop.body, context.origins.mapping_at(loop.body.span, step)
+    body, origin = loop.body, context.source_lookup.mapping_at(loop.body.span, step)
     entries = Entries(context, LOOP, origin, body.span)
-    entries.value("in", body.collection)
-    entries.node("cursor", _cursor(context, origin, body.cursor) if body.cursor else None)
-    entries.node("iterator", scalar(loop.element.text, loop.element.span))
-    entries.node("where", emit_condition(body.where))
-    entries.node("order_by", emit_condition(body.order_by))
-    entries.value("limit", body.limit)
-    entries.node("spec", _spec(context, origin, body))
-    entries.node("next", emit_next(context, origin, loop.next) if loop.next else None)
+    entries.add_value("in", body.collection)
+    entries.add_node("cursor", _cursor(context, origin, body.cursor) if body.cursor else None)
+    entries.add_node("iterator", scalar(loop.element.text, loop.element.span))
+    entries.add_node("where", emit_condition(body.where))
+    entries.add_node("order_by", emit_condition(body.order_by))
+    entries.add_value("limit", body.limit)
+    entries.add_node("spec", _spec(context, origin, body))
+    entries.add_node("next", emit_next(context, origin, loop.next) if loop.next else None)
     return entries.mapping()
 
 
@@ -39,7 +39,7 @@ def _cursor(context: MigrationContext, outer: SourceMapping, cursor: Cursor) -> 
     config_entries = [entry for entry in outer.entries(cursor.config) if entry[0].text != _FRAME]
     for extension in (CURSOR.by_name[key.text].extension for key, _ in config_entries):
         if extension is not None:
-            context.extend(extension, cursor.span)
+            context.note_extension(extension, cursor.span)
     return mapping(
         (scalar("kind", cursor.span), outer.scalar(cursor.kind, "kind")),
         (outer.key("auth", "credential"), emit_value(outer, cursor.auth, "auth", "credential")),
@@ -50,27 +50,27 @@ def _cursor(context: MigrationContext, outer: SourceMapping, cursor: Cursor) -> 
 def _spec(context: MigrationContext, origin: SourceMapping, body: graph.Loop) -> MappingNode:
     mode = "cursor" if body.cursor and body.mode == "parallel" else body.mode
     entries = Entries(context, LOOP_SPEC, origin, body.span)
-    entries.node("mode", origin.scalar(mode, "mode"))
-    entries.value("max_in_flight", body.max_in_flight)
-    entries.value("chunk_size", body.chunk_size)
-    entries.node(_FRAME, _frame(context, origin, body.frame) if body.frame else _cursor_frame(origin, body.cursor))
-    entries.plain("on_error", body.on_error)
-    entries.node("policy", _policy(context, origin, body))
+    entries.add_node("mode", origin.scalar(mode, "mode"))
+    entries.add_value("max_in_flight", body.max_in_flight)
+    entries.add_value("chunk_size", body.chunk_size)
+    entries.add_node(_FRAME, _frame(context, origin, body.frame) if body.frame else _cursor_frame(origin, body.cursor))
+    entries.add_scalar("on_error", body.on_error)
+    entries.add_node("policy", _policy(context, origin, body))
     return entries.mapping(origin.mapping_span("spec"))
 
 
 def _policy(context: MigrationContext, origin: SourceMapping, body: graph.Loop) -> MappingNode | None:
     failure = Entries(context, LOOP_FAILURE, origin, body.span)
-    failure.plain("mode", body.failure, key_span=NO_SPAN)
+    failure.add_scalar("mode", body.failure, key_span=NO_SPAN)
     entries = Entries(context, LOOP_POLICY, origin, body.span)
-    entries.node("failure", unless_empty(failure.mapping()), key_span=NO_SPAN)
+    entries.add_node("failure", unless_empty(failure.mapping()), key_span=NO_SPAN)
     return unless_empty(entries.mapping())
 
 
 def _frame(context: MigrationContext, origin: SourceMapping, frame: graph.Frame) -> MappingNode:
-    entries = Entries(context, FRAME, context.origins.mapping_at(frame.span, origin), frame.span)
+    entries = Entries(context, FRAME, context.source_lookup.mapping_at(frame.span, origin), frame.span)
     for name in defaults.FRAME:
-        entries.value(name, getattr(frame, name))
+        entries.add_value(name, getattr(frame, name))
     return entries.mapping(frame.span)
 
 

@@ -16,18 +16,18 @@ def emit_output(context: MigrationContext, task: SourceMapping, output: Output |
     """Return ``output``: the named parts of a result, and where it is stored."""
     if output is None:
         return None
-    origin = context.origins.mapping_at(output.span, task)
+    origin = context.source_lookup.mapping_at(output.span, task)
     select = SequenceNode(tuple(_part(context, origin, part) for part in output.select), NO_SPAN)
     entries = Entries(context, OUTPUT_CONSTRUCT, origin, output.span)
-    entries.value("store", output.store if output.store.data else None)
-    entries.value("inline_max_bytes", output.inline_max_bytes)
-    entries.value("preview_max_bytes", output.preview_max_bytes)
-    entries.node("select", select if output.select else None)
+    entries.add_value("store", output.store if output.store.data else None)
+    entries.add_value("inline_max_bytes", output.inline_max_bytes)
+    entries.add_value("preview_max_bytes", output.preview_max_bytes)
+    entries.add_node("select", select if output.select else None)
     return entries.mapping()
 
 
 def _part(context: MigrationContext, origin: SourceMapping, part: Select) -> MappingNode:
     entries = Entries(context, PART, origin, origin.span)
-    entries.plain("path", f"$.{part.path}", key_span=NO_SPAN)
-    entries.plain("as", part.name, key_span=NO_SPAN)
+    entries.add_scalar("path", f"$.{part.path}", key_span=NO_SPAN)
+    entries.add_scalar("as", part.name, key_span=NO_SPAN)
     return entries.mapping()

@@ -23,18 +23,18 @@ def emit_policy(context: MigrationContext, task: SourceMapping, policy: Policy |
     unmatched = policy.unmatched or (None if context.playbook.dialect == "v10" else "fail")
     rules = SequenceNode(tuple(_rule(context, task, rule) for rule in policy.rules), NO_SPAN)
     entries = Entries(context, POLICY, task, policy.span)
-    entries.node("rules", rules)
-    entries.plain("on_unmatched", unmatched)
+    entries.add_node("rules", rules)
+    entries.add_scalar("on_unmatched", unmatched)
     if policy.circuit is not None:
-        entries.node("circuit", _circuit(context, task, policy.circuit), note_spans=(policy.circuit.span,))
+        entries.add_node("circuit", _circuit(context, task, policy.circuit), note_spans=(policy.circuit.span,))
     return entries.mapping()
 
 
 def _circuit(context: MigrationContext, task: SourceMapping, circuit: Circuit) -> MappingNode:
-    entries = Entries(context, CIRCUIT, context.origins.mapping_at(circuit.span, task), circuit.span)
-    entries.value("failures", circuit.failures)
-    entries.duration("window", circuit.window)
-    entries.duration("probe", circuit.probe)
+    entries = Entries(context, CIRCUIT, context.source_lookup.mapping_at(circuit.span, task), circuit.span)
+    entries.add_value("failures", circuit.failures)
+    entries.add_duration("window", circuit.window)
+    entries.add_duration("probe", circuit.probe)
     return entries.mapping()
 
 
@@ -42,40 +42,40 @@ _ATTEMPTS = ("attempts", "max_attempts", "max_iterations")
 
 
 def _rule(context: MigrationContext, task: SourceMapping, rule: Rule) -> MappingNode:
-    body, origin = rule.body, context.origins.mapping_at(rule.body.span, task)
+    body, origin = rule.body, context.source_lookup.mapping_at(rule.body.span, task)
     action = _action(context, origin, rule)
     if body.when is None and body.on_status == "any":
         return mapping((scalar("else"), mapping((scalar("then", body.span), action))))
     entries = Entries(context, RULE, origin, body.span)
-    entries.plain("on_status", body.on_status, key_span=body.span)
-    entries.node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
-    entries.node("then", action, key_span=body.span)
+    entries.add_scalar("on_status", body.on_status, key_span=body.span)
+    entries.add_node("when", emit_condition(body.when), "while", "retry_when", "stop_when")
+    entries.add_node("then", action, key_span=body.span)
     return entries.mapping()
 
 
 def _action(context: MigrationContext, origin: SourceMapping, rule: Rule) -> MappingNode:
     body = rule.body
     if body.do == "again":
-        context.extend(AGAIN, body.span)
+        context.note_extension(AGAIN, body.span)
     entries = Entries(context, ACTION, origin, body.span)
-    entries.plain("do", body.do, key_span=body.span)
-    entries.node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
+    entries.add_scalar("do", body.do, key_span=body.span)
+    entries.add_node("to", scalar(rule.to.text, rule.to.span) if rule.to else None)
     has_default_attempts = body.do == "retry" and body.attempts == Value(defaults.ATTEMPTS)
     if not has_default_attempts or origin.entry(*_ATTEMPTS):
-        entries.value("attempts", body.attempts, *_ATTEMPTS[1:])
-    entries.duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
-    entries.plain("backoff", body.backoff)
-    entries.plain("multiplier", body.multiplier, "backoff_multiplier")
-    entries.duration("max_delay", body.max_delay)
-    entries.plain("jitter", body.jitter)
-    entries.value("patch", body.patch, "next_call")
-    entries.value("rebind", body.rebind)
-    entries.plain("wait_for", body.wait_for)
-    entries.duration("timeout", body.timeout)
-    entries.node("collect", _collect(context, origin, body.collect))
-    entries.value("result", body.result)
-    entries.value("message", body.message, "fail")
-    entries.node("set", emit_assigns(context, origin, body.set), "set_ctx", "set_iter")
+        entries.add_value("attempts", body.attempts, *_ATTEMPTS[1:])
+    entries.add_duration("delay", body.delay, "initial_delay", "backoff_seconds", "interval")
+    entries.add_scalar("backoff", body.backoff)
+    entries.add_scalar("multiplier", body.multiplier, "backoff_multiplier")
+    entries.add_duration("max_delay", body.max_delay)
+    entries.add_scalar("jitter", body.jitter)
+    entries.add_value("patch", body.patch, "next_call")
+    entries.add_value("rebind", body.rebind)
+    entries.add_scalar("wait_for", body.wait_for)
+    entries.add_duration("timeout", body.timeout)
+    entries.add_node("collect", _collect(context, origin, body.collect))
+    entries.add_value("result", body.result)
+    entries.add_value("message", body.message, "fail")
+    entries.add_node("set", emit_assigns(context, origin, body.set), "set_ctx", "set_iter")
     return entries.mapping(body.span)
 
 
@@ -93,7 +93,7 @@ def _collect(context: MigrationContext, origin: SourceMapping, collect: Collect 
     ):
         is_left_out = original is not None and not original.entry(name) and value == default_value
         if not is_left_out:
-            entries.plain(name, value, key_span=None if original else NO_SPAN)
+            entries.add_scalar(name, value, key_span=None if original else NO_SPAN)
     return entries.mapping()
 
 

@@ -50,7 +50,12 @@ class _StylePreserver:
     ) -> MappingNode:
         original_values = {key.text: item for key, item in original.entries}
         entries = [
-            (key, self._merge_node(item, original_values.get(key.text), _below(construct, key.text), key.text))
+            (
+                key,
+                self._merge_node(
+                    item, original_values.get(key.text), _construct_of_value(construct, key.text), key.text
+                ),
+            )
             for key, item in emitted_node.entries
         ]
         emitted_names = {key.text for key, _ in entries}
@@ -84,7 +89,7 @@ class _StylePreserver:
             return entry
         if key_declaration is not None and _is_kept(key_declaration, key.text, item):
             if key_declaration.extension is not None:
-                self._context.extend(key_declaration.extension, key.span)
+                self._context.note_extension(key_declaration.extension, key.span)
             return (scalar(key_declaration.name, key.span), item)
         if not isinstance(item, MappingNode) or key.text not in _SETTINGS_MAPPINGS:
             return None
@@ -100,7 +105,7 @@ class _StylePreserver:
         return (key, replace(item, entries=inner)) if inner else None
 
 
-def _below(construct: Construct | None, name: str) -> Construct | None:
+def _construct_of_value(construct: Construct | None, name: str) -> Construct | None:
     key_declaration = construct.by_name.get(name) if construct else None
     return nested_construct(key_declaration) if key_declaration else None
 

@@ -23,18 +23,18 @@ def emit_next(context: MigrationContext, step: SourceMapping, route: Next) -> Ma
 
     A route in the spelling of v10 omits its mode if that is exclusive, the default, or if it has a single arc.
     """
-    origin = context.origins.mapping_at(route.span, step)
+    origin = context.source_lookup.mapping_at(route.span, step)
     has_several_arcs = sum(len(group) for group in route.groups) > 1
     mode = route.mode if has_several_arcs else "exclusive"
     omits_mode = origin.entry("arcs") is not None and mode == "exclusive"
     spec = Entries(context, NEXT_SPEC, origin, route.span)
-    spec.plain("mode", None if omits_mode else mode)
-    spec.plain("on_no_match", route.on_no_match)
+    spec.add_scalar("mode", None if omits_mode else mode)
+    spec.add_scalar("on_no_match", route.on_no_match)
     groups = _split(route) if route.mode == "inclusive" else route.groups
     arcs = tuple(_group(context, origin, group) for group in groups)
     entries = Entries(context, ARCS, origin, route.span)
-    entries.node("spec", unless_empty(spec.mapping(origin.mapping_span("spec"))))
-    entries.node("arcs", SequenceNode(arcs, NO_SPAN))
+    entries.add_node("spec", unless_empty(spec.mapping(origin.mapping_span("spec"))))
+    entries.add_node("arcs", SequenceNode(arcs, NO_SPAN))
     return entries.mapping()
 
 
@@ -48,21 +48,21 @@ def _group(context: MigrationContext, outer: SourceMapping, group: Group) -> Map
     if len(group) == 1:
         return _arc(context, outer, first, first.when)
     entries = Entries(context, FORK, outer, first.span)
-    entries.node("when", emit_condition(first.when), key_span=NO_SPAN)
+    entries.add_node("when", emit_condition(first.when), key_span=NO_SPAN)
     targets = tuple(_arc(context, outer, arc) for arc in group)
-    entries.node("then", SequenceNode(targets, NO_SPAN), key_span=NO_SPAN)
+    entries.add_node("then", SequenceNode(targets, NO_SPAN), key_span=NO_SPAN)
     return entries.mapping()
 
 
 def _arc(context: MigrationContext, outer: SourceMapping, arc: Arc, when: Template | None = None) -> MappingNode:
     """Return an arc. ``when``: its condition; None in a fork, which has the condition of its arcs."""
-    origin = context.origins.mapping_at(arc.span, outer)
+    origin = context.source_lookup.mapping_at(arc.span, outer)
     on_status = None if arc.on_status == default_on_status(arc.when) else arc.on_status
     start = min(arc.span, when.span) if when else arc.span
     entries = Entries(context, TARGET, origin, arc.span)
-    entries.node("step", scalar(arc.target.text, arc.target.span), key_span=start)
-    entries.node("when", emit_condition(when))
-    entries.plain("on_status", on_status, key_span=NO_SPAN)
-    entries.node("input", emit_names(origin, arc.args, *keys.INPUT, "data"))
-    entries.node("set", emit_assigns(context, origin, arc.set), "set_ctx")
+    entries.add_node("step", scalar(arc.target.text, arc.target.span), key_span=start)
+    entries.add_node("when", emit_condition(when))
+    entries.add_scalar("on_status", on_status, key_span=NO_SPAN)
+    entries.add_node("input", emit_names(origin, arc.args, *keys.INPUT, "data"))
+    entries.add_node("set", emit_assigns(context, origin, arc.set), "set_ctx")
     return entries.mapping(arc.span)

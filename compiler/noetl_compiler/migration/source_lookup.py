@@ -71,17 +71,17 @@ class SourceMapping:
 
     def key(self, name: str, *older: str) -> ScalarNode:
         """Return ``name`` as a key, with the original span of that key or of one of its older names."""
-        entry = next((self._nearby[key][0] for key in (name, *older) if key in self._nearby), None)
+        entry = next((self._mapping_entries[key][0] for key in (name, *older) if key in self._mapping_entries), None)
         return scalar(name, entry.span if entry else NO_SPAN)
 
     def text(self, *keys: str) -> str:
         """Return the original text of the scalar under one of these keys."""
-        nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
+        nodes = (self._mapping_entries[key][1] for key in keys if key in self._mapping_entries)
         return next((node.text for node in nodes if isinstance(node, ScalarNode)), "")
 
     def mapping_span(self, *keys: str) -> Span:
         """Return the span of the original mapping under one of these keys."""
-        nodes = (self._nearby[key][1] for key in keys if key in self._nearby)
+        nodes = (self._mapping_entries[key][1] for key in keys if key in self._mapping_entries)
         return next((node.span for node in nodes if isinstance(node, MappingNode)), NO_SPAN)
 
     def node(self, value: Value, name: str, *older: str) -> Node:
@@ -95,7 +95,7 @@ class SourceMapping:
 
     def scalar(self, value: Json, name: str, *older: str) -> ScalarNode:
         """Return a scalar with the span of the original one under one of these keys."""
-        nodes = (self._nearby[key][1] for key in (name, *older) if key in self._nearby)
+        nodes = (self._mapping_entries[key][1] for key in (name, *older) if key in self._mapping_entries)
         return scalar(value, next((node.span for node in nodes if isinstance(node, ScalarNode)), NO_SPAN))
 
     def entries(self, value: Value) -> list[Entry]:
@@ -120,34 +120,36 @@ class SourceMapping:
         return scalar(data, templates.get(path, NO_SPAN))
 
     @cached_property
-    def _all(self) -> tuple[Entry, ...]:
+    def _all_entries(self) -> tuple[Entry, ...]:
         return _entries_below(self._node, (MappingNode, SequenceNode))
 
     @cached_property
-    def _nearby(self) -> dict[str, Entry]:
+    def _mapping_entries(self) -> dict[str, Entry]:
         """The entries of this mapping and of the mappings below it, without those in lists."""
         entries = _entries_below(self._node, (MappingNode,))
         return {entry[0].text: entry for entry in reversed(entries)}
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str], Node]:
-        return {(key.text, json.dumps(to_json(item))): item for key, item in reversed(self._all)}
+        return {(key.text, json.dumps(to_json(item))): item for key, item in reversed(self._all_entries)}
 
     @cached_property
     def _collections(self) -> dict[str, Node]:
-        collections = (item for _, item in reversed(self._all) if not isinstance(item, ScalarNode))
+        collections = (item for _, item in reversed(self._all_entries) if not isinstance(item, ScalarNode))
         return {json.dumps(to_json(item)): item for item in collections}
 
 
-def _entries_below(root: Node, through: tuple[type[Node], ...]) -> tuple[Entry, ...]:
-    """Return every entry, the outer ones first."""
+def _entries_below(root: Node, entered_types: tuple[type[Node], ...]) -> tuple[Entry, ...]:
+    """Return the entries of the root and of the collections below it, the outer ones first. Of the values in mappings,
+    only those of ``entered_types`` are entered.
+    """
     entries: list[Entry] = []
     queue: deque[Node] = deque([root])
     while queue:
         node = queue.popleft()
         if isinstance(node, MappingNode):
             entries += node.entries
-            queue += (item for _, item in node.entries if isinstance(item, through))
+            queue += (item for _, item in node.entries if isinstance(item, entered_types))
         elif isinstance(node, SequenceNode):
             queue += node.items
     return tuple(entries)

@@ -23,37 +23,37 @@ __all__ = ["emit_branch_failure", "emit_on_failure", "emit_step"]
 
 def emit_step(context: MigrationContext, step: Step) -> MappingNode:
     """Return a step; properties that are not set are omitted."""
-    origin = context.origins.mapping_at(step.span, context.origins.root)
+    origin = context.source_lookup.mapping_at(step.span, context.source_lookup.root)
     entries = Entries(context, STEP, origin, step.span)
-    entries.node("step", scalar(step.name.text, step.name.span), key_span=step.span)
-    entries.node("desc", origin.scalar(step.desc, "desc", "description") if step.desc else None)
-    entries.node("spec", _spec(context, origin, step))
-    entries.node("input", emit_names(origin, step.args, *keys.INPUT))
-    entries.node("loop", emit_loop(context, origin, step.loop) if step.loop else None)
-    entries.node("tool", emit_tool(context, origin, step))
-    entries.node("set", emit_assigns(context, origin, step.set), "set_ctx", "vars")
-    entries.node("on_failure", emit_on_failure(context, origin, step.on_failure))
-    entries.value("status", step.status.value if step.status else None)
-    entries.node("next", emit_next(context, origin, step.next) if step.next else None)
+    entries.add_node("step", scalar(step.name.text, step.name.span), key_span=step.span)
+    entries.add_node("desc", origin.scalar(step.desc, "desc", "description") if step.desc else None)
+    entries.add_node("spec", _spec(context, origin, step))
+    entries.add_node("input", emit_names(origin, step.args, *keys.INPUT))
+    entries.add_node("loop", emit_loop(context, origin, step.loop) if step.loop else None)
+    entries.add_node("tool", emit_tool(context, origin, step))
+    entries.add_node("set", emit_assigns(context, origin, step.set), "set_ctx", "vars")
+    entries.add_node("on_failure", emit_on_failure(context, origin, step.on_failure))
+    entries.add_value("status", step.status.value if step.status else None)
+    entries.add_node("next", emit_next(context, origin, step.next) if step.next else None)
     return entries.mapping()
 
 
 def _spec(context: MigrationContext, origin: SourceMapping, step: Step) -> MappingNode | None:
     entries = Entries(context, STEP_SPEC, origin, step.span)
-    entries.plain("join", step.join)
-    entries.timeout(step.timeout)
-    entries.node("end_loop", scalar(step.ended_loop.text, step.ended_loop.span) if step.ended_loop else None)
-    entries.value("returns", step.result, "result")
-    entries.node("sink", emit_sinks(context, origin, step.sinks), "save")
-    entries.node("enter", emit_enter(context, origin, step.enter))
-    entries.node("policy", _policy(context, origin, step))
+    entries.add_scalar("join", step.join)
+    entries.add_timeout(step.timeout)
+    entries.add_node("end_loop", scalar(step.ended_loop.text, step.ended_loop.span) if step.ended_loop else None)
+    entries.add_value("returns", step.result, "result")
+    entries.add_node("sink", emit_sinks(context, origin, step.sinks), "save")
+    entries.add_node("enter", emit_enter(context, origin, step.enter))
+    entries.add_node("policy", _policy(context, origin, step))
     return unless_empty(entries.mapping())
 
 
 def _policy(context: MigrationContext, origin: SourceMapping, step: Step) -> MappingNode | None:
     entries = Entries(context, STEP_POLICY, origin, step.span)
-    entries.node("admit", emit_admission(origin, step.admit))
-    entries.node("failure", emit_branch_failure(context, origin, step.branch_failure), key_span=NO_SPAN)
+    entries.add_node("admit", emit_admission(origin, step.admit))
+    entries.add_node("failure", emit_branch_failure(context, origin, step.branch_failure), key_span=NO_SPAN)
     return unless_empty(entries.mapping())
 
 
@@ -65,10 +65,10 @@ def emit_on_failure(
         return None
     if on_failure.seconds is None:
         return scalar(on_failure.action, on_failure.span)
-    failure_origin = context.origins.mapping_at(on_failure.span, origin)
+    failure_origin = context.source_lookup.mapping_at(on_failure.span, origin)
     entries = Entries(context, ON_FAILURE, failure_origin, on_failure.span)
-    entries.plain("do", on_failure.action)
-    entries.duration("for", on_failure.seconds)
+    entries.add_scalar("do", on_failure.action)
+    entries.add_duration("for", on_failure.seconds)
     return entries.mapping(on_failure.span)
 
 
@@ -77,5 +77,5 @@ def emit_branch_failure(
 ) -> MappingNode | None:
     """Return ``policy.failure``, how an unhandled failure affects other branches; None for the default."""
     entries = Entries(context, FAILURE_MODE, origin, origin.span)
-    entries.plain("mode", failure, key_span=NO_SPAN)
+    entries.add_scalar("mode", failure, key_span=NO_SPAN)
     return unless_empty(entries.mapping())

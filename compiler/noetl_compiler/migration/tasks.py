@@ -41,8 +41,8 @@ def emit_workbook(context: MigrationContext) -> Node | None:
 
 
 def _workbook_task(context: MigrationContext, task: Task) -> MappingNode:
-    name, outer = task.label, context.origins.parent_of(task.label.span)
-    tool = _task(context, outer or context.origins.root, task, name.text)
+    name, outer = task.label, context.source_lookup.parent_of(task.label.span)
+    tool = _task(context, outer or context.source_lookup.root, task, name.text)
     return mapping(
         (scalar("name"), scalar(name.text, name.span)),
         *_description(outer),
@@ -58,11 +58,11 @@ def _description(origin: SourceMapping | None) -> tuple[Entry, ...]:
 
 def _task(context: MigrationContext, outer: SourceMapping, task: Task, default_name: str = "") -> MappingNode:
     """Return a task with all its keys. A single task is named only if its name is not the default."""
-    origin = context.origins.mapping_at(task.span, outer)
+    origin = context.source_lookup.mapping_at(task.span, outer)
     name_key = "label" if task.kind.text in _NAMED_KINDS else "name"
     has_name = task.label.text != default_name
     if has_name and name_key == "label" and LABEL.extension:
-        context.extend(LABEL.extension, task.label.span)
+        context.note_extension(LABEL.extension, task.label.span)
     return mapping(
         (scalar(name_key), scalar(task.label.text, task.label.span) if has_name else None),
         *(_description(origin) if origin.span != outer.span else ()),
@@ -78,39 +78,41 @@ def _task(context: MigrationContext, outer: SourceMapping, task: Task, default_n
 def _common_entries(context: MigrationContext, origin: SourceMapping, task: Task) -> tuple[Entry, ...]:
     """Return the entries that tasks of every kind may have; they follow the fields of the tool."""
     entries = Entries(context, TASK, origin, task.span)
-    entries.timeout(task.timeout)
-    entries.node("output", emit_output(context, origin, task.output), "result")
-    entries.node("sink", emit_sinks(context, origin, task.sinks), "save", note_spans=[sink.span for sink in task.sinks])
-    entries.node("guard", emit_guard(context, origin, task.guard), key_span=NO_SPAN)
-    entries.node("set", emit_assigns(context, origin, task.set), "set_ctx", "set_iter")
-    entries.node("spec", _spec(context, origin, task), "retry")
+    entries.add_timeout(task.timeout)
+    entries.add_node("output", emit_output(context, origin, task.output), "result")
+    entries.add_node(
+        "sink", emit_sinks(context, origin, task.sinks), "save", note_spans=[sink.span for sink in task.sinks]
+    )
+    entries.add_node("guard", emit_guard(context, origin, task.guard), key_span=NO_SPAN)
+    entries.add_node("set", emit_assigns(context, origin, task.set), "set_ctx", "set_iter")
+    entries.add_node("spec", _spec(context, origin, task), "retry")
     if origin.span == task.span:
-        entries.verbatim(origin)
+        entries.copy_verbatim(origin)
     return entries.mapping().entries
 
 
 def _spec(context: MigrationContext, origin: SourceMapping, task: Task) -> MappingNode | None:
     key = task.idempotency_key
     entries = Entries(context, TASK_SPEC, origin, task.span)
-    entries.node("policy", emit_policy(context, origin, task.policy))
-    entries.plain("idempotent", task.idempotent)
-    entries.node("idempotency_key", scalar(key.text, key.span) if key else None)
+    entries.add_node("policy", emit_policy(context, origin, task.policy))
+    entries.add_scalar("idempotent", task.idempotent)
+    entries.add_node("idempotency_key", scalar(key.text, key.span) if key else None)
     return unless_empty(entries.mapping())
 
 
 def emit_sinks(context: MigrationContext, outer: SourceMapping, sinks: tuple[Sink, ...]) -> Node | None:
     """Return ``sink``: one sink, or a list of them."""
-    nodes = tuple(_sink(context, context.origins.mapping_at(sink.span, outer), sink) for sink in sinks)
+    nodes = tuple(_sink(context, context.source_lookup.mapping_at(sink.span, outer), sink) for sink in sinks)
     return nodes[0] if len(nodes) == 1 else SequenceNode(nodes, NO_SPAN) if nodes else None
 
 
 def _sink(context: MigrationContext, origin: SourceMapping, sink: Sink) -> MappingNode:
     entries = Entries(context, SINK, origin, sink.span)
-    entries.node("kind", origin.scalar(sink.kind, "kind", "tool", "type", "storage"), key_span=sink.span)
-    entries.node("auth", emit_auth(origin, sink.auth, sink.kind), *keys.AUTH)
+    entries.add_node("kind", origin.scalar(sink.kind, "kind", "tool", "type", "storage"), key_span=sink.span)
+    entries.add_node("auth", emit_auth(origin, sink.auth, sink.kind), *keys.AUTH)
     for key, node in origin.entries(sink.config):
-        entries.node(key.text, node, key_span=key.span)
-    entries.plain("mode", sink.mode)
-    entries.plain("level", sink.level, key_span=NO_SPAN)
-    entries.node("guard", emit_guard(context, origin, sink.guard), key_span=NO_SPAN)
+        entries.add_node(key.text, node, key_span=key.span)
+    entries.add_scalar("mode", sink.mode)
+    entries.add_scalar("level", sink.level, key_span=NO_SPAN)
+    entries.add_node("guard", emit_guard(context, origin, sink.guard), key_span=NO_SPAN)
     return entries.mapping()

@@ -72,9 +72,9 @@ def emit_assigns(context: MigrationContext, origin: SourceMapping, assigns: tupl
             groups.append({})
         groups[-1][assign.target] = assign
     if any(assign.target.endswith("]") for assign in assigns):
-        context.extend(SET_ADD, origin.span)
+        context.note_extension(SET_ADD, origin.span)
     if len(groups) > 1:
-        context.extend(SET_LIST, assigns[0].span)
+        context.note_extension(SET_LIST, assigns[0].span)
     nodes = [_assignments(origin, tuple(group.values())) for group in groups if group]
     return nodes[0] if len(nodes) == 1 else SequenceNode(tuple(nodes), NO_SPAN) if nodes else None
 

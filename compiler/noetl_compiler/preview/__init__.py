@@ -5,8 +5,8 @@ from __future__ import annotations
 from noetl_compiler.preview.dot import dot
 from noetl_compiler.preview.explain import explain
 from noetl_compiler.preview.forecast_table import forecast_table
+from noetl_compiler.preview.key_paths import KeyPathLookup
 from noetl_compiler.preview.mermaid import mermaid
-from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.page import page
 from noetl_compiler.preview.svg import svg
 from noetl_compiler.preview.tree import guarantees, tree

@@ -1,6 +1,6 @@
-"""The edges of a graph as arrows between steps, shared by all diagram formats.
+"""The routes of a graph as arrows between steps, shared by all diagram formats.
 
-The edges that leave a loop over steps are drawn from the last step of its region.
+The routes that leave a loop over steps are drawn from the last step of its region.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from noetl_compiler.graph import Arc, Graph, Step
 from noetl_compiler.preview.order import can_fall_to_final
 from noetl_compiler.preview.phrases import condition_in_words, when_in_words
 
-__all__ = ["Arrow", "arrows"]
+__all__ = ["MAX_LABEL_COLUMNS", "Arrow", "arrows"]
+
+MAX_LABEL_COLUMNS = 44
+"""Columns at which diagrams wrap the label of an arrow."""
 
 
 class Arrow(NamedTuple):
-    """An edge as it is drawn. ``kind`` is ``each`` for the edges from a loop into its region."""
+    """A route as it is drawn. ``kind`` is ``each`` for the routes from a loop into its region."""
 
     start: str
     end: str

@@ -14,6 +14,7 @@ from noetl_compiler.conditions import strip_braces
 from noetl_compiler.graph import Json, Task
 from noetl_compiler.language.scripts import URI_KEYS
 from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
+from noetl_compiler.preview.phrases import truncate
 
 __all__ = ["summarise_call"]
 
@@ -32,7 +33,7 @@ def summarise_call(task: Task) -> str:
     if isinstance(config, dict) and isinstance(script := cast("dict[str, Json]", config).get("script"), dict):
         return _script_source(cast("dict[str, Json]", script))
     summary = summarise(cast("Mapping[str, Json]", config)) if summarise and isinstance(config, dict) else ""
-    return summary if len(summary) <= _MAX_CHARS else f"{summary[: _MAX_CHARS - 1]}…"
+    return truncate(summary, _MAX_CHARS)
 
 
 def _script_source(script: Mapping[str, Json]) -> str:

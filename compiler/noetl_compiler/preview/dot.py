@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from noetl_compiler.graph import Graph, Step
-from noetl_compiler.preview.arrows import Arrow, arrows
+from noetl_compiler.preview.arrows import MAX_LABEL_COLUMNS, Arrow, arrows
 from noetl_compiler.preview.order import reading_order
 from noetl_compiler.preview.phrases import loop_in_words
 from noetl_compiler.preview.wrapping import wrap
 from noetl_compiler.printable import printable_line
 
 __all__ = ["dot"]
-
-LONGEST_LABEL = 44
 
 _STYLES = {"success": "", "failure": ", style=dashed, color=firebrick", "each": ", style=bold"}
 
@@ -47,7 +45,7 @@ def _cluster(step: Step, ids: dict[str, str]) -> list[str]:
 
 
 def _edge(arrow: Arrow, ids: dict[str, str]) -> str:
-    label = f"label={_quote(*wrap(printable_line(arrow.label), LONGEST_LABEL))}" if arrow.label else 'label=""'
+    label = f"label={_quote(*wrap(printable_line(arrow.label), MAX_LABEL_COLUMNS))}" if arrow.label else 'label=""'
     return f"{ids[arrow.start]} -> {ids[arrow.end]} [{label}{_STYLES[arrow.kind]}]"
 
 

@@ -11,18 +11,18 @@ from noetl_compiler.guarantees import call_guarantee, rows_guarantee
 from noetl_compiler.language.names import PASSED_ROOT
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
+from noetl_compiler.preview.key_paths import KeyPathLookup
 from noetl_compiler.preview.order import can_fall_to_final
-from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.outline import Line, matches_every_error
 from noetl_compiler.preview.phrases import (
     assign_in_words,
     circuit_in_words,
     duration_in_words,
     guard_in_words,
-    limit_in_words,
     loop_in_words,
     rule_in_words,
     sink_in_words,
+    timeout_in_words,
     value_text,
     when_in_words,
 )
@@ -49,21 +49,21 @@ _BOUNDARIES = {
 
 
 def explain(
-    graph: Graph, name: str, origins: KeyPathLookup | None = None, width: int | None = None, tools: Tools = KINDS
+    graph: Graph, name: str, key_paths: KeyPathLookup | None = None, width: int | None = None, tools: Tools = KINDS
 ) -> str:
     """Explain one step as a tree of text, without a trailing newline.
 
-    ``width`` wraps lines at that many columns; ``origins`` adds the playbook keys that each part was compiled from.
-    Raises KeyError for an unknown step.
+    ``width`` wraps lines at that many columns; ``key_paths`` adds the keys of the playbook from which each part was
+    compiled. Raises KeyError for an unknown step.
     """
-    return Explainer(graph, origins, tools).explain(name, width)
+    return Explainer(graph, key_paths, tools).explain(name, width)
 
 
 class Explainer:
     """Explains the steps of a graph; predecessors and enclosing loops are computed once."""
 
-    def __init__(self, graph: Graph, origins: KeyPathLookup | None = None, tools: Tools = KINDS) -> None:
-        self._graph, self._origins, self._tools = graph, origins or KeyPathLookup(), tools
+    def __init__(self, graph: Graph, key_paths: KeyPathLookup | None = None, tools: Tools = KINDS) -> None:
+        self._graph, self._key_paths, self._tools = graph, key_paths or KeyPathLookup(), tools
         self._enclosing_loops = loops_around(graph)
         self._predecessors: dict[str, list[str]] = {}
         for step in graph.steps.values():
@@ -72,9 +72,9 @@ class Explainer:
 
     def explain(self, name: str, width: int | None = None) -> str:
         """Explain one step; see :func:`explain`."""
-        step, origins = self._graph.steps[name], self._origins
+        step, key_paths = self._graph.steps[name], self._key_paths
         enclosing_loops, predecessors = self._enclosing_loops[name], self._predecessors.get(name, ())
-        explanation = _Explanation(self._graph, step, origins, enclosing_loops, predecessors, self._tools)
+        explanation = _Explanation(self._graph, step, key_paths, enclosing_loops, predecessors, self._tools)
         return "\n".join(draw(explanation.line(), width=width))
 
 
@@ -85,18 +85,18 @@ class _Explanation:
         self,
         graph: Graph,
         step: Step,
-        origins: KeyPathLookup,
+        key_paths: KeyPathLookup,
         enclosing_loops: Sequence[str],
         predecessors: Sequence[str],
         tools: Tools,
     ) -> None:
         self._tools = tools
-        self._graph, self._step, self._origins = graph, step, origins
+        self._graph, self._step, self._key_paths = graph, step, key_paths
         self._enclosing_loops, self._predecessors = enclosing_loops, predecessors
 
     def line(self) -> Line:
         position = f"{self._graph.source.file}:{self._step.span.line}:{self._step.span.col}"
-        parts = (self._origin, self._arrival, self._entering_lines, self._loop, self._tasks, self._ending, self._edges)
+        parts = (self._origin, self._arrival, self._entering_lines, self._loop, self._tasks, self._ending, self._routes)
         return Line(f"{self._step.name}  {position}", [line for part in parts for line in part()])
 
     def _origin(self) -> Iterator[Line]:
@@ -149,7 +149,7 @@ class _Explanation:
         line.children.append(Line(host))
         if loop.entry_route is not None and not loop.end:
             line.children += [
-                Line(f"an item continues {self._edge(arc, 'call').text}") for arc in loop.entry_route.arcs
+                Line(f"an item continues {self._route(arc, 'call').text}") for arc in loop.entry_route.arcs
             ]
             line.children.append(
                 Line("an iteration ends when its routes have ended, and counts as in flight until then")
@@ -200,16 +200,18 @@ class _Explanation:
         if self._step.result is not None:
             yield Line(f"its result is {value_text(self._step.result)}")
 
-    def _edges(self) -> Iterator[Line]:
+    def _routes(self) -> Iterator[Line]:
         route = self._step.route
         if self._step.name == self._graph.final or (not route.arcs and self._step.join == "each"):
             return
-        mode = "all matching edges are followed" if route.mode == "inclusive" else "the first matching edge is followed"
+        mode = (
+            "all matching routes are followed" if route.mode == "inclusive" else "the first matching route is followed"
+        )
         moment: Moment = "loop" if self._step.loop else "call"
-        edges = [*(self._edge(arc, moment) for arc in route.arcs), *self._otherwise()]
-        yield Line(mode if len(route.arcs) > 1 else "route", edges)
+        routes = [*(self._route(arc, moment) for arc in route.arcs), *self._otherwise()]
+        yield Line(mode if len(route.arcs) > 1 else "route", routes)
 
-    def _edge(self, arc: Arc, moment: Moment) -> Line:
+    def _route(self, arc: Arc, moment: Moment) -> Line:
         arc_test = arc_condition(arc, moment)
         when = when_in_words(arc.when)
         reason = (
@@ -224,12 +226,12 @@ class _Explanation:
     def _otherwise(self) -> Iterator[Line]:
         graph, step = self._graph, self._step
         if can_fall_to_final(graph, step):
-            yield Line(f"-> {graph.final} if no edge matches")
+            yield Line(f"-> {graph.final} if no route matches")
         if all(arc.on_status == "ok" for arc in step.route.arcs):
             yield Line(f"-> {graph.final} after an unhandled failure, which fails the playbook")
 
     def _at(self, text: str, part: Arc | Loop | Rule | Sink | Task | AdmitRule) -> Line:
-        return Line(f"{text}  {self._origins.describe(part.span, self._step.span)}")
+        return Line(f"{text}  {self._key_paths.describe(part.span, self._step.span)}")
 
 
 def _guard_lines(task: Task) -> Iterator[Line]:
@@ -244,7 +246,7 @@ def _guard_lines(task: Task) -> Iterator[Line]:
 def _call(task: Task, tools: Tools) -> Iterator[Line]:
     if task.auth:
         yield Line("its credential is resolved inside the activity and never written to history")
-    if task.timeout and (limit := limit_in_words(task.timeout)):
+    if task.timeout and (limit := timeout_in_words(task.timeout)):
         yield Line(f"{limit}; then an error of kind timeout")
     if (guarantee := call_guarantee(task, tools)) is not None:
         yield Line(str(guarantee))
@@ -267,5 +269,5 @@ def _value_text(value: Json) -> str:
     """Return a value in words; an internal name of the compiler is replaced by its meaning."""
     paths_read = read_paths(value) if isinstance(value, str) else ()
     if PASSED_ROOT.rstrip(".") in paths_read:
-        return "the value that the incoming edge passes"
+        return "the value that the incoming route passes"
     return value_text(value)

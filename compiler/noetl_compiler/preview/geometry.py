@@ -37,7 +37,7 @@ class Box(msgspec.Struct, eq=False):
 class Node(msgspec.Struct, eq=False):
     """An element of a row: the box of a step or label, or a joint of an arrow that crosses the row.
 
-    ``weight``:that of its position in an average.
+    ``weight`` is that of its position in an average.
     """
 
     box: Box

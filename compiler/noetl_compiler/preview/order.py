@@ -1,4 +1,4 @@
-"""The order in which steps are shown: along the edges from the entry."""
+"""The order in which steps are shown: along the routes from the entry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def reading_order(graph: Graph) -> list[Step]:
 
 
 def unreached_steps(graph: Graph) -> list[str]:
-    """Return the steps that no edge reaches. The final step is always reachable, by a failure if nothing else."""
+    """Return the steps that no route reaches. The final step is always reachable, by a failure if nothing else."""
     reached_names = set(_reached_steps(graph))
     return [name for name in graph.steps if name not in reached_names and name != graph.final]
 

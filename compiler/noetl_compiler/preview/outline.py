@@ -18,17 +18,17 @@ from noetl_compiler.preview.phrases import (
     condition_in_words,
     duration_in_words,
     guard_in_words,
-    limit_in_words,
     loop_in_words,
     rule_in_words,
     sets_in_words,
     sink_in_words,
+    timeout_in_words,
     value_text,
     when_in_words,
 )
 from noetl_compiler.value_merge import mapping_of
 
-__all__ = ["Line", "content", "edges", "heading", "matches_every_error"]
+__all__ = ["Line", "content", "heading", "matches_every_error", "routes"]
 
 _FAILURES = {
     "fail_fast": "its failure stops the other branches",
@@ -99,9 +99,9 @@ def _iteration(loop: Loop) -> list[Line]:
     if loop.entry_route is None:
         return []
     if not loop.end:
-        return [Line(f"each item: {_edge(arc)}") for arc in loop.entry_route.arcs]
+        return [Line(f"each item: {_route(arc)}") for arc in loop.entry_route.arcs]
     return [
-        *(Line(f"each iteration: {_edge(arc)}") for arc in loop.entry_route.arcs),
+        *(Line(f"each iteration: {_route(arc)}") for arc in loop.entry_route.arcs),
         Line(f"each iteration ends at {loop.end}"),
     ]
 
@@ -112,7 +112,7 @@ def _task(task: Task, tools: Tools) -> Line:
     guarantee = call_guarantee(task, tools)
     kind = f"{task.kind}, {guarantee.how_often}" if guarantee else task.kind
     line = Line(f"{task.label} [{kind}]{queue} {summarise_call(task)}".rstrip() + guard_text)
-    if task.timeout and (limit := limit_in_words(task.timeout)):
+    if task.timeout and (limit := timeout_in_words(task.timeout)):
         line.children.append(Line(limit))
     line.children += [_sink(sink) for sink in task.sinks]
     line.children += _sets(task.set)
@@ -151,18 +151,18 @@ def _sets(assigns: tuple[Assign, ...]) -> list[Line]:
     return [Line(assign_in_words(assign)) for assign in assigns]
 
 
-def edges(graph: Graph, step: Step) -> list[Line]:
-    """Return the edges of a step in order, and the implicit one to the final step."""
+def routes(graph: Graph, step: Step) -> list[Line]:
+    """Return the routes of a step in order, and the implicit one to the final step."""
     follows_all = len(step.route.arcs) > 1 and step.route.mode == "inclusive"
-    lines = [Line(_edge(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
+    lines = [Line(_route(arc, "loop" if step.loop else "call")) for arc in step.route.arcs]
     if len(lines) > 1 and not follows_all and lines[-1].text.startswith("then "):
         lines[-1].text = lines[-1].text.replace("then", "otherwise", 1)
     if can_fall_to_final(graph, step):
         lines.append(Line(f"{'otherwise' if step.route.arcs else 'then'} -> {graph.final}"))
-    return [Line("all matching edges", lines)] if follows_all else lines
+    return [Line("all matching routes", lines)] if follows_all else lines
 
 
-def _edge(arc: Arc, moment: Moment = "call") -> str:
+def _route(arc: Arc, moment: Moment = "call") -> str:
     arc_test = arc_condition(arc, moment)
     prefix = f"{_OUTCOMES[arc_test.on_status]} {condition_in_words(arc_test)}".strip() or "then"
     return ", ".join([f"{prefix} -> {arc.target}", *sets_in_words(arc.set)])

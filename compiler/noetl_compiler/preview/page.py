@@ -16,8 +16,8 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.explain import Explainer
 from noetl_compiler.preview.forecast_table import forecast_cells
+from noetl_compiler.preview.key_paths import KeyPathLookup
 from noetl_compiler.preview.order import reading_order
-from noetl_compiler.preview.origins import KeyPathLookup
 from noetl_compiler.preview.outline import heading
 from noetl_compiler.preview.svg import svg
 from noetl_compiler.preview.tree import tree
@@ -32,12 +32,12 @@ def page(
     graph: Graph,
     forecast: Forecast,
     diagnostics: Sequence[Diagnostic] = (),
-    origins: KeyPathLookup | None = None,
+    key_paths: KeyPathLookup | None = None,
     tools: Tools = KINDS,
 ) -> str:
     """Return the HTML document. Each box of the diagram links to the explanation of its step."""
     template = files("noetl_compiler.preview").joinpath("page.html").read_text(encoding="utf-8")
-    steps, explainer = reading_order(graph), Explainer(graph, origins, tools)
+    steps, explainer = reading_order(graph), Explainer(graph, key_paths, tools)
     ids = {step.name: f"step-{index}" for index, step in enumerate(steps)}
     return (
         Environment(autoescape=True, undefined=StrictUndefined)

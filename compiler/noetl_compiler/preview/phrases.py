@@ -32,11 +32,11 @@ __all__ = [
     "condition_in_words",
     "duration_in_words",
     "guard_in_words",
-    "limit_in_words",
     "loop_in_words",
     "rule_in_words",
     "sets_in_words",
     "sink_in_words",
+    "timeout_in_words",
     "truncate",
     "value_text",
     "when_in_words",
@@ -53,9 +53,9 @@ def value_text(value: Value | Json) -> str:
     return truncate(strip_braces(data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)), _MAX_CHARS)
 
 
-def truncate(text: str, longest: int) -> str:
-    """Truncate to at most ``longest`` characters."""
-    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+def truncate(text: str, max_chars: int) -> str:
+    """Truncate to at most ``max_chars`` characters, the last an ellipsis."""
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
 def when_in_words(when: Template | None) -> str:
@@ -98,7 +98,7 @@ def rule_in_words(rule: Rule) -> str:
 
 
 def sets_in_words(assigns: Sequence[Assign]) -> list[str]:
-    """Return text such as ``set a, b`` for the names that an edge sets, and ``pass c`` for the arguments that it
+    """Return text such as ``set a, b`` for the names that a route sets, and ``pass c`` for the arguments that it
     passes.
     """
     names = [assign.target for assign in assigns if not assign.target.startswith(PASSED_ROOT)]
@@ -135,11 +135,11 @@ def circuit_in_words(circuit: Circuit) -> str:
     return f"after {value_text(circuit.failures)} failures{window} calls fail immediately{probe}"
 
 
-def limit_in_words(limit: Timeout) -> str:
+def timeout_in_words(timeout: Timeout) -> str:
     """Return text such as ``at most 30 s a call, 5 s to connect``; "" without limits."""
     parts = [
         f"{duration_in_words(value)} {scope}"
-        for value, scope in ((limit.total, "a call"), (limit.connect, "to connect"), (limit.read, "to read"))
+        for value, scope in ((timeout.total, "a call"), (timeout.connect, "to connect"), (timeout.read, "to read"))
         if value is not None
     ]
     return f"at most {', '.join(parts)}" if parts else ""

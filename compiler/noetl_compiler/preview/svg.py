@@ -9,7 +9,7 @@ from noetl_compiler.diagnostics import columns
 from noetl_compiler.graph import Graph, Step
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
-from noetl_compiler.preview.arrows import Arrow, arrows
+from noetl_compiler.preview.arrows import MAX_LABEL_COLUMNS, Arrow, arrows
 from noetl_compiler.preview.geometry import NO_LABEL, Box, Curve, Size, path_data
 from noetl_compiler.preview.layers import lay_out
 from noetl_compiler.preview.order import reading_order
@@ -25,7 +25,7 @@ ROW_HEIGHT, LABEL_ROW_HEIGHT = 17, 14
 PADDING = 12
 CHARACTER_WIDTH, LABEL_CHARACTER_WIDTH = 7.3, 6.7
 """Estimated width of a character in pixels; boxes are padded for wider fonts."""
-MAX_COLUMNS, MAX_NAME_COLUMNS, MAX_LABEL_COLUMNS, MAX_REGION_COLUMNS = 62, 58, 44, 40
+MAX_COLUMNS, MAX_NAME_COLUMNS, MAX_REGION_COLUMNS = 62, 58, 40
 MARGIN = 40
 
 _STYLE = """

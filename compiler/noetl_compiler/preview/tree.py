@@ -1,4 +1,4 @@
-"""A graph as a plain-text tree: each step with its tasks, their rules, and its edges."""
+"""A graph as a plain-text tree: each step with its tasks, their rules, and its routes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import KINDS
 from noetl_compiler.preview.guarantee_table import guarantee_table
 from noetl_compiler.preview.order import reading_order, unreached_steps
-from noetl_compiler.preview.outline import Line, content, edges, heading
+from noetl_compiler.preview.outline import Line, content, heading, routes
 from noetl_compiler.preview.wrapping import wrap_at_spaces
 from noetl_compiler.printable import printable_line
 
@@ -42,7 +42,7 @@ def guarantees(graph: Graph, width: int | None = None, tools: Tools = KINDS) -> 
 
 def _step(graph: Graph, step: Step, marks: str, tools: Tools) -> Line:
     title = f"{step.name}{f' ({marks})' if marks else ''}{'  ' if step.desc else ''}{' '.join(step.desc.split())}"
-    return Line(title, [*content(step, tools), *edges(graph, step)])
+    return Line(title, [*content(step, tools), *routes(graph, step)])
 
 
 def draw(line: Line, first_prefix: str = "", rest_prefix: str = "", width: int | None = None) -> list[str]:

@@ -25,16 +25,16 @@ from noetl_compiler.schema.values import NAME, ref, words
 __all__ = [
     "ASSERT",
     "CALL",
-    "CALLED",
     "DESC",
     "INPUT",
     "RETURN_AND_ON_ERROR",
+    "WORKBOOK_TASK_NAME",
     "Calls",
     "by_kind",
 ]
 
 DESC = property_of(DESC_KEY)
-CALLED = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
+WORKBOOK_TASK_NAME = Property("name", "The name of the workbook task to run.", NAME, older=("task",), required=True)
 
 ASSERT = property_of(tables.ASSERT_KEY)
 RETURN = Property("return", "The result of the call, instead of its tool's result.")

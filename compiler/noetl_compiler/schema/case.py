@@ -7,7 +7,7 @@ from noetl_compiler.language.constructs.routes import SET
 from noetl_compiler.language.constructs.sinks import sink_and_save
 from noetl_compiler.language.constructs.steps import STEP, STEP_SPEC
 from noetl_compiler.language.words import CASE_ON_ERROR, ROUTE_MODES
-from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
+from noetl_compiler.schema.calls import DESC, WORKBOOK_TASK_NAME, Calls, by_kind
 from noetl_compiler.schema.case_actions import case_actions
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
@@ -60,7 +60,11 @@ _STEP = Model(
 
 def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, required=True)
-    head = (kind_property, Property("spec", _ABOUT_SPEC, ref("flat_spec")), *((CALLED,) if kind == "workbook" else ()))
+    head = (
+        kind_property,
+        Property("spec", _ABOUT_SPEC, ref("flat_spec")),
+        *((WORKBOOK_TASK_NAME,) if kind == "workbook" else ()),
+    )
     return kind, calls.flat_call(kind, f"{kind}_step", head, (_STEP,))
 
 

@@ -55,7 +55,7 @@ _BARE_TASK: Schema = {
 }
 _IS_ONLY_THEN: Schema = {"type": "object", "required": ["then"], "maxProperties": 1}
 _IS_WRAPPED: Schema = {"type": "object", "required": ["next"], "not": {"required": ["step"]}}
-_IS_GATHERING: Schema = {"type": "object", "required": ["from"]}
+_IS_COLLECTED_VALUE: Schema = {"type": "object", "required": ["from"]}
 
 _ACTIONS_OF_RULES: Models = (
     Model(
@@ -74,7 +74,7 @@ _ACTIONS_OF_RULES: Models = (
     ),
     Model("plain_action", "What a rule does.", _ACTIONS, open=True, rules=_NAMED_TASK),
     Model(
-        "leading_action",
+        "routing_action",
         "What a rule does, and the next step.",
         (
             Property("step", "The next step.", NAME, required=True),
@@ -137,7 +137,7 @@ _ACTIONS_OF_RULES: Models = (
         ),
     ),
     Model(
-        "gathering",
+        "collected_value",
         "Adds a value to a name.",
         (
             Property("from", "The value to add: a path or a template.", TEXT, required=True),
@@ -152,14 +152,14 @@ _ACTIONS_OF_RULES: Models = (
     ),
     Shape("calls", {"type": ["boolean", "integer"]}),
     Shape(
-        "case_action", {"type": "object", "if": has("step"), "then": ref("leading_action"), "else": ref("plain_action")}
+        "case_action", {"type": "object", "if": has("step"), "then": ref("routing_action"), "else": ref("plain_action")}
     ),
     Shape(
         "case_otherwise", {"if": _IS_ONLY_THEN, "then": ref("otherwise_case"), "else": one_or_more(ref("case_action"))}
     ),
     Shape("case_next", {"if": _IS_WRAPPED, "then": {"properties": {"next": ref("case_next")}}, "else": ref("next")}),
     Shape("another_call", {"type": "object", "if": has("step"), "then": ref("target"), "else": ref("repeat")}),
-    Shape("case_collect", {"if": _IS_GATHERING, "then": ref("gathering"), "else": ref("collect")}),
+    Shape("case_collect", {"if": _IS_COLLECTED_VALUE, "then": ref("collected_value"), "else": ref("collect")}),
 )
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from noetl_compiler.language import keys
 from noetl_compiler.language.constructs.steps import STEP, STEP_SPEC
 from noetl_compiler.language.tools import PSEUDO_KINDS
-from noetl_compiler.schema.calls import CALLED, DESC, Calls, by_kind
+from noetl_compiler.schema.calls import DESC, WORKBOOK_TASK_NAME, Calls, by_kind
 from noetl_compiler.schema.model import Model, Models, Property, Schema, without_effect
 from noetl_compiler.schema.values import MAPPING, NAME, NAMES, any_of, ref
 
@@ -40,7 +40,7 @@ _INPUT = Property("input", "Names and values for the next steps.", NAMES, older=
 
 def _flat_step(kind: str, calls: Calls) -> tuple[str, Model]:
     kind_property = Property("tool", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",), required=True)
-    head = {"workbook": (CALLED,), **dict.fromkeys(PSEUDO_KINDS, (_INPUT,))}.get(kind, ())
+    head = {"workbook": (WORKBOOK_TASK_NAME,), **dict.fromkeys(PSEUDO_KINDS, (_INPUT,))}.get(kind, ())
     return kind, calls.flat_call(kind, f"{kind}_step", (kind_property, *head), (_STEP,))
 
 

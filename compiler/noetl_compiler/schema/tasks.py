@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl_compiler.language.constructs.calls import CALLS, LABEL
 from noetl_compiler.language.constructs.calls import NAME as NAMED
-from noetl_compiler.schema.calls import CALLED, Calls, by_kind
+from noetl_compiler.schema.calls import WORKBOOK_TASK_NAME, Calls, by_kind
 from noetl_compiler.schema.from_table import model_of, property_of
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.values import any_of, list_of, ref
@@ -39,5 +39,5 @@ def tasks(calls: Calls) -> Models:
 
 def _task(kind: str, calls: Calls) -> Model:
     kind_property = Property("kind", calls.kinds.tool(kind).summary, {"const": kind}, older=("type",))
-    name_properties = {"workbook": (CALLED, _LABEL), "secrets": (_LABEL,)}.get(kind, (_NAME,))
+    name_properties = {"workbook": (WORKBOOK_TASK_NAME, _LABEL), "secrets": (_LABEL,)}.get(kind, (_NAME,))
     return calls.nested_call(kind, f"{kind}_task", (kind_property, *name_properties))

@@ -15,7 +15,7 @@ __all__ = ["definitions"]
 def definitions(models: Models, accepted_older_names: Collection[str]) -> Schema:
     """Return the definitions of a dialect; ``accepted_older_names`` are not deprecated in it."""
     return {
-        model.name: model.value if isinstance(model, Shape) else _mapping(model, accepted_older_names)
+        model.name: model.value if isinstance(model, Shape) else _mapping_schema(model, accepted_older_names)
         for model in models
     }
 
@@ -26,16 +26,16 @@ def _properties(model: Model, accepted_older_names: Collection[str]) -> Schema:
     for key in model.properties:
         schema[key.name] = _property(key, key.about, deprecated=key.deprecated and key.name not in accepted_older_names)
         for name in key.older:
-            schema[name] = _older(key, name, accepted_older_names)
+            schema[name] = _older_name_property(key, name, accepted_older_names)
     return schema
 
 
 def _included_keys(model: Model) -> Schema:
-    """Return the keys of borrowed models, which are allowed here and described there."""
+    """Return the keys of included models, which are allowed here and described there."""
     return {name: True for included_model in model.included for name in included_model.names}
 
 
-def _older(key: Property, name: str, accepted_older_names: Collection[str]) -> Schema:
+def _older_name_property(key: Property, name: str, accepted_older_names: Collection[str]) -> Schema:
     if name in accepted_older_names:
         return _property(key, key.about, deprecated=key.deprecated)
     return _property(key, f'An older name of "{key.name}".', deprecated=True)
@@ -66,7 +66,7 @@ def _or_null(value: Schema) -> Schema:
     return {"anyOf": [value, NOTHING]}
 
 
-def _mapping(model: Model, accepted_older_names: Collection[str]) -> Schema:
+def _mapping_schema(model: Model, accepted_older_names: Collection[str]) -> Schema:
     required: list[Json] = [key.name for key in model.properties if key.required and not key.older]
     groups = [key.names for key in model.properties if key.required and key.older]
     needs = [_need_schema(group, model) for group in (*groups, *model.needs)]

@@ -14,7 +14,7 @@ import msgspec
 from noetl_compiler.language.constructs.sinks import SINK_KEYS
 from noetl_compiler.language.sinks import EVENT_KINDS, FLAT_KEYS, KIND_KEYS
 from noetl_compiler.language.tools import PSEUDO_KINDS, V1_KIND_KEYS, V1_KINDS, V1_MARKER_KINDS, V1_SAVE_KINDS
-from noetl_compiler.schema.calls import CALLED, INPUT, RETURN_AND_ON_ERROR, Calls, by_kind
+from noetl_compiler.schema.calls import INPUT, RETURN_AND_ON_ERROR, WORKBOOK_TASK_NAME, Calls, by_kind
 from noetl_compiler.schema.from_table import properties
 from noetl_compiler.schema.model import Model, Models, Property, Schema, Shape
 from noetl_compiler.schema.values import NAME, any_of, described_words, first_of, has, one_or_more, ref, words
@@ -68,7 +68,7 @@ class Form(msgspec.Struct, frozen=True):
     def _model(self, kind: str) -> Model:
         word = words(kind, *_OLDER_WORDS.get(kind, ()))
         kind_properties = tuple(Property(key, self.calls.kinds.tool(kind).summary, word) for key in self.keys)
-        name_properties = {"workbook": (CALLED,), "secrets": ()}.get(kind, (_NAME,))
+        name_properties = {"workbook": (WORKBOOK_TASK_NAME,), "secrets": ()}.get(kind, (_NAME,))
         input_properties = (INPUT,) if kind in PSEUDO_KINDS else ()
         outcome_properties = () if self.step_models else RETURN_AND_ON_ERROR
         return self.calls.flat_call(
