@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 
-__all__ = ["confine"]
+from noetl_activities.isolation.limits import GIB
 
-GIB = 1024**3
+__all__ = ["confine"]
 
 LIMITS = {
     resource.RLIMIT_CORE: 0,  # bytes: a core dump would contain data of playbooks

@@ -11,7 +11,7 @@ INPUT = ("input", "args", "with")
 """Keys that bind names for a task or a step."""
 
 LOOSE_INPUT = ("data", "params", "payload")
-"""Keys that bind names for a task, if its tool has no field of that name."""
+"""Older keys that bind names for a task, unless its tool has a field of that name."""
 
 ROUTE_INPUT = (*INPUT, "data", "payload")
 """Keys that bind names for the step that a route leads to."""

@@ -1,7 +1,7 @@
-"""The words that a playbook can choose from, each with its meaning and a description.
+"""The words that the keys of a playbook can have as their value, each with its meaning and a description.
 
-A table is a mapping from word to meaning, by which front ends read a document. ``about`` describes the words for
-people, in the JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
+A table maps each word to its meaning, the value in the syntax tree. ``about`` describes the words for people, in the
+JSON Schema and in ``noetl explain``. A word whose meaning is another word is an older spelling.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Words(Mapping[str, Meaning], Generic[Meaning]):
         return len(self._meanings)
 
 
-# ---- calls and what follows them ------------------------------------------------------------------------------------
+# ---- calls and their outcomes ----------------------------------------------------------------------------------------
 
 Status: TypeAlias = Literal["ok", "error"]
 """How a call ended."""
@@ -199,7 +199,7 @@ FAILURE_ACTIONS: Words[FailureAction] = Words(
     ("fail", "fail", "The step has failed, and its routes decide; the default."),
     ("hold", "hold", "The failed step waits until a person retries or skips it."),
 )
-"""What follows when a step has failed."""
+"""What happens when a step has failed."""
 
 # ---- loops ----------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,8 @@ __all__ = ["DIALECTS", "Schema", "json_schema", "models_of", "schema_of_all"]
 class _DialectParts(msgspec.Struct, frozen=True):
     """The parts of a schema that differ by dialect.
 
-    ``accepted_older_names`` are not deprecated in the dialect. ``may_bind_fields``: see Calls.
+    ``steps`` returns the models of its steps. ``accepted_older_names`` are names of keys that are older in v10, but not
+    deprecated in the dialect. ``may_bind_fields``: see Calls.
     """
 
     steps: Callable[[Calls], Models]

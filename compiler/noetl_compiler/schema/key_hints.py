@@ -16,8 +16,8 @@ _LEAST_SIMILARITY = 0.4
 
 @dataclass(frozen=True)
 class KeyPaths:
-    """The paths to all keys: of supported tool kinds, below ``constructs``, the shortest first, and of unsupported
-    kinds.
+    """The paths to all keys: those of supported tool kinds, those below constructs, the shortest first, and those of
+    unsupported tool kinds. ``kinds`` are all tool kinds.
     """
 
     kinds: Sequence[str]

@@ -15,7 +15,7 @@ Schema: TypeAlias = dict[str, Json]
 
 
 class Property(msgspec.Struct, frozen=True):
-    """A key of a model. ``about`` is the sentence that editors show for it, ``older`` are older names of the key.
+    """A key of a model. ``about`` is the sentence that editors show for it, ``older`` are its older names.
 
     A property that is not ``required`` may be null, which means absent. ``snippet`` is what editors insert as its
     value, with ``$1`` at the cursor; it is inserted unchanged, so templates in it need quotes.
@@ -65,7 +65,7 @@ class Model(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A named schema that is not a mapping: a choice, a list or a word."""
+    """A named schema that is not a mapping with fixed keys: a choice, a list or a word."""
 
     name: str
     value: Schema

@@ -17,7 +17,9 @@ _MARKER = ToolDescription("Marks a step; calls nothing.", {})
 
 
 class ToolKinds:
-    """All values of ``kind`` with their tools, including those that only mark a step or call the workbook."""
+    """All values of ``kind`` with the descriptions of their tools, including those that only mark a step or call the
+    workbook.
+    """
 
     def __init__(self, tools: Tools) -> None:
         marks = dict.fromkeys(sorted(PSEUDO_KINDS), _MARKER)
@@ -56,7 +58,7 @@ class ToolKinds:
         )
 
     def is_supported(self, kind: str) -> bool:
-        """Whether a run may call it. Tasks of the workbook are part of the graph of their caller."""
+        """Whether a run can call tools of this kind. A task of the workbook becomes part of the step that calls it."""
         return kind == "workbook" or self._by_name[kind].has_executor
 
 

@@ -29,7 +29,9 @@ _NAME = Property("name", "A second name for the result, in addition to the step'
 
 
 class Form(msgspec.Struct, frozen=True):
-    """A form of calls: its name, the keys that may contain the kind, and the models of the step that is the call."""
+    """The form of a v1 call: a mapping of its own, or a step. ``name`` is the end of the names of its models, ``keys``
+    may contain the kind. ``step_models`` are the models of the step if the step itself is the call.
+    """
 
     name: str
     keys: tuple[str, ...]

@@ -37,7 +37,6 @@ __all__ = [
     "has",
     "list_of",
     "one_or_more",
-    "open_words",
     "ref",
     "words",
 ]
@@ -67,7 +66,7 @@ NAMES: Schema = {
     "pattern": TEMPLATE,
     "patternErrorMessage": "expected a mapping, or a template that yields one",
 }
-"""Names with their values, or a template that yields such a mapping."""
+"""A mapping of names to values, or a template that yields one."""
 
 AMOUNT: Schema = {
     "type": ["number", "string"],
@@ -110,11 +109,6 @@ def words(*choices: str) -> Schema:
 def described_words(meanings: Mapping[str, str]) -> Schema:
     """Return the schema of a value that must be one of these words, with their meanings."""
     return {"enum": list(meanings), "enumDescriptions": list(meanings.values())}
-
-
-def open_words(*known_words: str) -> Schema:
-    """Return the schema of any text, for which editors propose these words."""
-    return {**NAME, "examples": list(known_words)}
 
 
 def any_of(*values: Schema) -> Schema:
