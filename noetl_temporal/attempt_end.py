@@ -87,7 +87,7 @@ class AttemptEnd:
         rule = None if rule_failure else decision.rule
         attempts, warnings = await self._log.all_records(), decision.warnings
         return await self._store_report(
-            ToolReport(outcome, rule, decision.exhausted, attempts, failed=rule_failure, warnings=warnings)
+            ToolReport(outcome, rule, decision.exhausted, attempts, rule_failure=rule_failure, warnings=warnings)
         )
 
     def _decide(self, outcome: PlainOutcome) -> tuple[Decision, RuleFailure | None]:

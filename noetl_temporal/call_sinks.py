@@ -80,7 +80,7 @@ class CallSinks:
     async def stored_outcome(self) -> LedgerResult:
         """Return the outcome that an earlier attempt has stored with its rows."""
         lookups: list[Json] = []
-        for sink in self._call.sinks if self._call.store is None else ():
+        for sink in self._call.sinks if self._call.outcome_to_store is None else ():
             try:
                 config: dict[str, Json] = (
                     templates.render(select_names(sink.config, _location_keys(sink)), self._call.scope) or {}
@@ -122,7 +122,7 @@ class CallSinks:
         records: list[SinkRecord] = []
         for sink in self._call.sinks if outcome["status"] == "ok" else ():
             start = self._log.now()
-            is_recorded = is_in_ledger or self._call.store is not None
+            is_recorded = is_in_ledger or self._call.outcome_to_store is not None
             entry_json = (
                 None if is_recorded else ledger_json(outcome, self._credentials, self._limit, self._log.used_attempts)
             )
@@ -149,7 +149,7 @@ class CallSinks:
         names = scope(outcome)
         if not allows(sink.guard, "ok", names):
             return None
-        entry = Entry(sink.key, self._log.repetition, self._call.key, entry_json, sink.once)
+        entry = Entry(sink.key, self._log.repetition, self._call.key, entry_json, sink.replace_key)
         content = _default_content(self._call, outcome)
         config = await self._credentials.with_secrets(render_sink(sink.config, names, content), sink.kind)
         async with _sink_slot(sink.kind):
@@ -178,7 +178,7 @@ def _sink_slot(kind: str) -> AbstractAsyncContextManager[object]:
 def _default_content(call: ToolCall, outcome: PlainOutcome) -> Json:
     """Return what a sink stores by default: the body of an HTTP response, any other result as it is."""
     result: Json = outcome.get("result")
-    if call.kind == "http" and call.store is None and isinstance(result, dict):
+    if call.kind == "http" and call.outcome_to_store is None and isinstance(result, dict):
         return cast("dict[str, Json]", result).get("data")
     return result
 

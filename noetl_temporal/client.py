@@ -217,7 +217,10 @@ class NoetlClient(Runs):
         execution_id = execution_id or new_execution_id()
         run_input = self._preparation.run_input(playbook, request, execution_id, queues or {})
         run_input = msgspec.structs.replace(
-            run_input, kept=earlier.run_input.kept, return_step=earlier.run_input.return_step, rerun=earlier.rerun
+            run_input,
+            stored_payload=earlier.run_input.stored_payload,
+            return_step=earlier.run_input.return_step,
+            rerun=earlier.rerun,
         )
         return await self._start_run(run_input, playbook, execution_timeout)
 

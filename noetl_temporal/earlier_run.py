@@ -30,7 +30,7 @@ from temporalio.worker import (
 from noetl_compiler.diagnostics import did_you_mean_or_list
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import NO_STORAGE_CODE, payload_limit, verifying_converter
-from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.facts import RerunSource
 from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
@@ -50,7 +50,7 @@ class EarlierRun(NamedTuple):
 
     run_input: RunInput
     playbook: Playbook
-    rerun: Earlier
+    rerun: RerunSource
 
     @property
     def reused_steps(self) -> dict[str, str]:
@@ -99,7 +99,7 @@ class _EarlierRunReader:
         state = recorder.result(run_input)
         await self._check_values(state)
         secrets_key = start_event.workflow_execution_started_event_attributes.first_execution_run_id
-        return EarlierRun(run_input, playbook, Earlier(self._execution_id, self._step, secrets_key, state))
+        return EarlierRun(run_input, playbook, RerunSource(self._execution_id, self._step, secrets_key, state))
 
     async def _run_ids(self) -> list[str]:
         """Return the ids of the workflow's runs, each of which continued the previous one."""
@@ -176,7 +176,7 @@ class _Recorder:
 
     def record_start(self, step: str, state: PlaybookState) -> None:
         """Record that a step is about to start, in a run with this state. Later starts of the same step are ignored."""
-        if state.counts.get(step):
+        if state.run_counts.get(step):
             return
         self._starts[step] = problem = problem_before(self._graph, state, step)
         if step == self._step and problem is None:
@@ -196,7 +196,7 @@ class _Recorder:
             raise RequestRefusedError(f"{problem}: {self._possible_starts()}")
         return self._state
 
-    def _not_started_message(self, earlier: Earlier | None) -> str:
+    def _not_started_message(self, earlier: RerunSource | None) -> str:
         if earlier is not None and self._step in _step_records(earlier.state):
             reason = f"it reused step {self._step!r} from run {earlier.execution_id}"
             return f"{reason}: noetl rerun {earlier.execution_id} --from {self._step}"

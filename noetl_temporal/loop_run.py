@@ -74,9 +74,9 @@ def items_and_scope(chunk: ChunkItems, items: list[Json], scope: dict[str, Json]
     """Return the third and the fourth argument: items and scope, or references to stored ones, so that the caller need
     not load them.
     """
-    if chunk.kept_items is None:
+    if chunk.stored_items is None:
         return items, scope
-    return reference(chunk.kept_items.key), reference(chunk.kept_scope) if chunk.kept_scope else scope
+    return reference(chunk.stored_items.key), reference(chunk.scope_key) if chunk.scope_key else scope
 
 
 def join_input(chunk: ChunkItems, body: LoopBody, items: list[Json], scope: dict[str, Json]) -> ChunkInput:
@@ -90,6 +90,6 @@ def with_items(chunk_input: ChunkInput, items: list[Json], scope: dict[str, Json
     """Return the input with its items and its scope. If the items were stored, ``items`` is the whole list of which
     they are a part.
     """
-    part = chunk_input.kept_items
+    part = chunk_input.stored_items
     chunk_items = items if part is None else items[part.start : part.start + part.count]
-    return msgspec.structs.replace(chunk_input, items=chunk_items, scope=scope, kept_items=None, kept_scope="")
+    return msgspec.structs.replace(chunk_input, items=chunk_items, scope=scope, stored_items=None, scope_key="")

@@ -369,7 +369,7 @@ class Performer:
         if isinstance(unstarted, CallTool):
             self.note(ToolFinished(now(), command.id, _undecided_report("cancelled", "cancelled"), cancelled=True))
         elif isinstance(unstarted, RunChunk):
-            report = ChunkReport("cancelled", stats=_all_skipped(unstarted), clock=unstarted.input.after)
+            report = ChunkReport("cancelled", stats=_all_skipped(unstarted), last_event_ms=unstarted.input.after)
             self.note(ChunkFinished(now(), command.id, report))
         else:
             self._cancel_started(command.id)

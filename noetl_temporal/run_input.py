@@ -8,7 +8,7 @@ from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.pinned import NO_CALLS, PinnedCalls
 from noetl_temporal.limits import INLINE_BYTES
 from noetl_temporal.machine.call import StoredRef
-from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.facts import RerunSource
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.packed_trail import PackedTrail
 from noetl_temporal.shared_part import SharedPart
@@ -36,7 +36,8 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     - A called run has the ``parent_execution_id`` of its caller and a ``depth`` of one more, and returns the result of
       its ``return_step``, if there is one.
     - A ``rerun`` continues from the state of an earlier run.
-    - Large lists of the ``payload`` are stored: they are null there, and ``kept`` has their references by JSON pointer.
+    - Large lists of the ``payload`` are stored: they are null there, and ``stored_payload`` has their
+      references by JSON pointer.
     - ``state``, ``trail`` and ``after`` are set only by continue-as-new. All ids of this run are above the millisecond
       ``after``.
     """
@@ -52,11 +53,11 @@ class RunInput(msgspec.Struct, frozen=True, omit_defaults=True):
     return_step: str = ""
     limit: int = INLINE_BYTES
     schedule: str = ""
-    rerun: Earlier | None = None
+    rerun: RerunSource | None = None
     state: Json = None
     trail: PackedTrail | None = None
     after: int = 0
-    kept: dict[str, StoredRef] = {}
+    stored_payload: dict[str, StoredRef] = {}
 
 
 class RunReport(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -208,7 +208,7 @@ class Attempt:
             return self._internal_error(f"{name} in the code that handles the call: the worker's log has its location")
 
     async def _run(self) -> ToolReport:
-        async with nullcontext() if self.call.store is not None else tool_slot(self.tool.spec):
+        async with nullcontext() if self.call.outcome_to_store is not None else tool_slot(self.tool.spec):
             self._deadline.begin()
             result = await self._call()
         work = self._finish(result)
@@ -228,8 +228,8 @@ class Attempt:
     # ---- the call -------------------------------------------------------------------------------------------------
 
     async def _call(self) -> _CallResult:
-        if self.call.store is not None:
-            return await self._result_to_store(self.call.store)
+        if self.call.outcome_to_store is not None:
+            return await self._result_to_store(self.call.outcome_to_store)
         stored = await self._sinks.stored_outcome()
         if stored.outcome is not None:
             return _CallResult(stored.outcome, is_reused=True, is_in_ledger=True)
@@ -341,7 +341,7 @@ class Attempt:
     def _scope(self, outcome: PlainOutcome) -> Mapping[str, Any]:
         """Return the names that rules and sinks see. A call that only stores has the outcome of a collected page."""
         call = self.call
-        kind = call.kind if call.store is None else "collected"
+        kind = call.kind if call.outcome_to_store is None else "collected"
         names = call_names(
             call.names, call.step, kind, outcome, self.log.used_attempts, call.page or 1, lambda: call.scope
         )

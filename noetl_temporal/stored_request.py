@@ -30,4 +30,4 @@ async def store_large_lists(run_input: RunInput, graph: Graph, values: ValueStor
     storable = {name: value for name, value in run_input.payload.items() if not is_read_at_start(graph, name)}
     references = {path: await store_list(items, values) for path, items in large_lists(storable)}
     payload = with_values_at(run_input.payload, dict.fromkeys(references))
-    return replace(run_input, payload=payload, kept={**run_input.kept, **references})
+    return replace(run_input, payload=payload, stored_payload={**run_input.stored_payload, **references})

@@ -206,7 +206,7 @@ def _store_batch(command: StoreValues, values: Sequence[Any]) -> workflow.Activi
         result_type=list[PayloadRef],
         start_to_close_timeout=ATTEMPT_TIMEOUT,
         retry_policy=_RETRY,
-        summary=summary(f"store {command.what}"),
+        summary=summary(f"store {command.description}"),
     )
 
 

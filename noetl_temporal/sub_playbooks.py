@@ -170,7 +170,7 @@ class SubPlaybooks:
             graph.source.version,
             graph.digest,
             payload=call.input,
-            kept=call.kept,
+            stored_payload=call.stored_input,
             queues=self._queues,
             parent_execution_id=self._caller.execution_id,
             depth=self._caller.depth + 1,

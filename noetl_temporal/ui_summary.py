@@ -7,7 +7,7 @@ from typing import Any
 
 from noetl_compiler.graph import Graph
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.facts import RerunSource
 from noetl_temporal.naming import summary
 
 __all__ = ["UiSummary", "playbook_details", "playbook_summary"]
@@ -65,7 +65,7 @@ def playbook_summary(graph: Graph) -> str:
     return summary(f"{source.path}@{source.version}" if source.version else source.path)
 
 
-def playbook_details(graph: Graph, rerun: Earlier | None = None) -> str:
+def playbook_details(graph: Graph, rerun: RerunSource | None = None) -> str:
     """Return the source of a playbook, and of a ``rerun`` the earlier run, as Markdown."""
     source = graph.source
     origin = f", rerun of {rerun.execution_id} from `{rerun.step}`" if rerun else ""

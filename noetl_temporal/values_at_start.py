@@ -31,15 +31,17 @@ async def with_values_of_start(start: Started, graph: Graph, limit: int) -> Star
     """Return the start of a run with the stored values loaded that its templates read then; ``limit`` is the maximum
     size of one in bytes. If one cannot be loaded, the ``problem`` says why.
     """
-    read = {place: stored for place, stored in start.kept.items() if is_read_at_start(graph, tokens_of(place)[0])}
+    read = {
+        place: stored for place, stored in start.stored_payload.items() if is_read_at_start(graph, tokens_of(place)[0])
+    }
     if not read:
         return start
-    others = {place: stored for place, stored in start.kept.items() if place not in read}
+    others = {place: stored for place, stored in start.stored_payload.items() if place not in read}
     try:
         payload = with_values_at(start.payload, await _load_all(read, limit))
     except TemplateFailure as failure:
-        return replace(start, at=steady_end(start.at, now()), problem=failure.message)
-    return replace(start, at=steady_end(start.at, now()), payload=payload, kept=others)
+        return replace(start, at=steady_end(start.at, now()), load_error=failure.message)
+    return replace(start, at=steady_end(start.at, now()), payload=payload, stored_payload=others)
 
 
 async def _load_all(references: Mapping[str, StoredRef], limit: int) -> dict[str, Json]:

@@ -42,7 +42,7 @@ class WaitMessages:
         if isinstance(command, OpenWait):
             self._send(parent.workflow_id, [command.wait.id], OPEN_SIGNAL, OpenedWait(sender, command.wait))
         else:
-            closed_wait = ClosedWait(sender, command.wait_id, command.is_answered, command.returned, command.request)
+            closed_wait = ClosedWait(sender, command.wait_id, command.is_answered, command.returned, command.request_id)
             self._send(parent.workflow_id, [command.wait_id], CLOSE_SIGNAL, closed_wait)
 
     def send_answer(self, command: AnswerWait, workflow_id: str) -> None:

@@ -115,7 +115,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         if not run_input.execution_id:
             run_input = with_execution_id(run_input)
             _upsert([EXECUTION_ID.value_set(run_input.execution_id)])
-        start = Started(now(), run_input.payload, run_input.return_step, run_input.rerun, run_input.kept)
+        start = Started(now(), run_input.payload, run_input.return_step, run_input.rerun, run_input.stored_payload)
         if run_input.state is None:
             self._host.feed(await with_values_of_start(start, playbook.graph, run_input.limit))
         else:
@@ -125,7 +125,7 @@ class PlaybookWorkflow(ControlledWorkflow):
             state = {"machine": self._machine.snapshot(), "overview": self._overview.rows}
             after = self._machine.state.ids.last
             rerun = run_input.rerun and msgspec.structs.replace(run_input.rerun, state=None)
-            run_input = msgspec.structs.replace(run_input, payload={}, kept={}, rerun=rerun, state=state)
+            run_input = msgspec.structs.replace(run_input, payload={}, stored_payload={}, rerun=rerun, state=state)
             run_input = msgspec.structs.replace(run_input, after=after, trail=self.trail.take())
             workflow.continue_as_new(
                 args=[run_input, playbook], memo={}, initial_versioning_behavior=continue_as_new_versioning()

@@ -239,7 +239,7 @@ def _failures(log: _Log, status: str) -> Iterable[str]:
     """A completed run, or a completed iteration, has no failed step from which no arc led on, unless a person had it
     repeated, or the final step gave the status.
     """
-    if status != "COMPLETED" or _given_status(log) is not None:
+    if status != "COMPLETED" or _final_status(log) is not None:
         return
     handled = {
         row["meta"].get("step_run_id")
@@ -254,10 +254,10 @@ def _failures(log: _Log, status: str) -> Iterable[str]:
             yield f"{_describe(row)} failed unhandled in a run that completed"
 
 
-def _given_status(log: _Log) -> str | None:
+def _final_status(log: _Log) -> str | None:
     """The status that the final step gave to the run."""
-    given_status: str | None = log.rows[-1]["meta"].get("given_status")
-    return given_status
+    final_status: str | None = log.rows[-1]["meta"].get("final_status")
+    return final_status
 
 
 def _whys(log: _Log, status: str) -> Iterable[str]:
@@ -267,7 +267,7 @@ def _whys(log: _Log, status: str) -> Iterable[str]:
         return
     if last["meta"].get("stopped_by") in _NO_STEP_FAILED or last["meta"].get("result_refused"):
         return
-    if _given_status(log) == status.lower():
+    if _final_status(log) == status.lower():
         return
     if not any(row["status"] == "FAILED" and row["node_type"] not in ("playbook", "workflow") for row in log.rows):
         yield f"{_describe(last)} has nothing below it that failed"
@@ -285,7 +285,7 @@ def _iterations(log: _Log) -> Iterable[str]:
         for count, word in (("success", "done"), ("failed", "failed")):
             counted = counts[int(row["meta"]["ends"]), f"loop.iteration.{word}"]
             if word == "done":
-                counted += log.by_id[int(row["meta"]["ends"])]["meta"].get("kept", 0)
+                counted += log.by_id[int(row["meta"]["ends"])]["meta"].get("reused_items", 0)
             if counted != row["meta"]["stats"][count]:
                 expected = row["meta"]["stats"][count]
                 yield f"{_describe(row)} counts {expected} iterations as {word}, the log has {counted}"

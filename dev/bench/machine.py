@@ -148,7 +148,7 @@ class Meter:
                     if machine.report is not None:
                         yield partial(ChunkFinished, chunk_id=chunk_id, report=machine.report)
                 case StoreValues(id_, values=values):
-                    yield partial(ValuesStored, store_id=id_, kept=tuple(map(self._values.keep, values)))
+                    yield partial(ValuesStored, store_id=id_, references=tuple(map(self._values.keep, values)))
                 case LoadValue(id_, stored):
                     yield partial(ValueLoaded, load_id=id_, value=self._values.load(stored))
                 case Finish(status, failures=failures) if status != "completed":

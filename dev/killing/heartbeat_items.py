@@ -50,7 +50,7 @@ async def _items(address: str, dsn: str, workflow_id: str) -> set[int]:
                 entries = [msgspec.json.decode(entry) for entry in segment.entries]
                 events = [entry["event"] for entry in entries if "event" in entry]
                 items |= {event["meta"]["iteration"] for event in events if event["type"] in ENDS}
-                key = segment.older
+                key = segment.previous_key
     return items
 
 

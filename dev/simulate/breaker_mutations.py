@@ -20,7 +20,7 @@ def _refuses_nothing(call_begins: Any, *arguments: Any) -> Any:
 
 
 def _many_probes(call_begins: Any, state: Any, *arguments: Any) -> Any:
-    return call_begins(replace(state, probing=""), *arguments)
+    return call_begins(replace(state, probe_call=""), *arguments)
 
 
 def _probes_at_once(call_begins: Any, state: Any, limits: Any, *arguments: Any) -> Any:
@@ -37,7 +37,7 @@ def _without_window(call_ended: Any, state: Any, *arguments: Any, failed: bool) 
 
 
 def _counts_what_began_before(call_ended: Any, state: Any, call: Any, at: Any, *, failed: bool) -> Any:
-    return call_ended(replace(state, probing=call) if state.opened else state, call, at, failed=failed)
+    return call_ended(replace(state, probe_call=call) if state.opened_at else state, call, at, failed=failed)
 
 
 def _keeps_the_probe(state: Any, _: Any) -> Any:

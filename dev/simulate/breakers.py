@@ -145,7 +145,9 @@ def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) ->
     calls_in_order = [
         request.call for turn in trace.turns for request in turn.commands if isinstance(request, CallTool)
     ]
-    calls = {call.id for call in calls_in_order if (call.step, call.task) == (step, label) and call.store is None}
+    calls = {
+        call.id for call in calls_in_order if (call.step, call.task) == (step, label) and call.outcome_to_store is None
+    }
     label_in_log = f"{step}/{label}"
     if limits is None:
         if calls:
@@ -187,7 +189,9 @@ def _circuit_before(trace: MachineTrace, name: str, limits: Limits) -> ObservedC
     """Return the circuit as earlier chunks reported it."""
     circuit: CircuitState | None = trace.chunk_input.circuits.get(name) if trace.name else None
     return (
-        ObservedCircuit(limits) if circuit is None else ObservedCircuit(limits, list(circuit.failures), circuit.opened)
+        ObservedCircuit(limits)
+        if circuit is None
+        else ObservedCircuit(limits, list(circuit.failure_times), circuit.opened_at)
     )
 
 
@@ -239,7 +243,7 @@ def _check_handover(run_trace: RunTrace) -> None:
         if isinstance(fact, ChunkFinished):
             circuits = circuits_by_loop.setdefault(loops[fact.chunk_id], {})
             for name, circuit in fact.report.circuits.items():
-                if name not in circuits or circuit.ended > circuits[name].ended:
+                if name not in circuits or circuit.ended_at > circuits[name].ended_at:
                     circuits[name] = circuit
         for command in turn.commands:
             if isinstance(command, RunChunk):
@@ -252,4 +256,4 @@ def _check_handover(run_trace: RunTrace) -> None:
 
 def _repeats_a_loop(chunk: ChunkInput) -> bool:
     """A loop that repeats another continues with its circuits."""
-    return not chunk.run.endswith("#1")
+    return not chunk.step_run_id.endswith("#1")

@@ -101,7 +101,7 @@ def _scope_of(call: ToolCall, outcome: PlainOutcome, used_attempts: int) -> Chai
 
 def broken_report(outcome: PlainOutcome, attempts: tuple[AttemptRecord, ...], failure: TemplateFailure) -> ToolReport:
     """Return the report of a call whose rules could not be evaluated."""
-    return ToolReport(outcome, attempts=attempts, failed=failure_of(failure))
+    return ToolReport(outcome, attempts=attempts, rule_failure=failure_of(failure))
 
 
 class _Activity:
@@ -135,8 +135,8 @@ class _Activity:
         self.used_attempts += 1
         call = self.call
         outcome = (
-            call.store
-            if call.store is not None
+            call.outcome_to_store
+            if call.outcome_to_store is not None
             else self.tool_outcomes.outcome(call.kind, call.key, self.used_attempts)
         )
         return self._report(started, outcome)

@@ -102,7 +102,7 @@ class SimulatedPayloadStore(ValueStore):
 
     def _read(self, data: bytes) -> SegmentContents:
         segment = msgspec.json.decode(zlib.decompress(data))
-        before = self._contents[segment["older"]]
+        before = self._contents[segment["previous_key"]]
         events = tuple(entry["event"] for entry in segment["entries"] if "event" in entry)
         calls = {_call_key(entry["call"]) for entry in segment["entries"] if "call" in entry}
         ends = (event for event in events if event["type"].startswith("loop.iteration.") and "ends" in event)
@@ -111,7 +111,7 @@ class SimulatedPayloadStore(ValueStore):
 
 
 def _call_key(call: dict[str, Any]) -> str:
-    return str(call["key"]) + ("/store" if "store" in call else "")
+    return str(call["key"]) + ("/store" if "outcome_to_store" in call else "")
 
 
 class Database:

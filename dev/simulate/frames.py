@@ -292,7 +292,7 @@ class Frame:
 
     def _finish(self, end: FrameEnd) -> None:
         report = msgspec.convert(msgspec.to_builtins(end.report, str_keys=True), ChunkReport, str_keys=True)
-        segment_events = self.frame_world.payloads.contents(end.segments).events
+        segment_events = self.frame_world.payloads.contents(end.last_segment).events
         if list(segment_events) != msgspec.json.decode(msgspec.json.encode(self.trace.events)):
             self.frame_world.note(
                 Finding(

@@ -42,8 +42,8 @@ def _check_all_items_done(run_trace: RunTrace) -> None:
     chunk_inputs = [
         command.input for turn in run_trace.main.turns for command in turn.commands if isinstance(command, RunChunk)
     ]
-    runs = {chunk_input.loop_id: chunk_input.run for chunk_input in chunk_inputs}
-    runs_of = {chunk_input.run: chunk_input.step.name for chunk_input in chunk_inputs}
+    runs = {chunk_input.loop_id: chunk_input.step_run_id for chunk_input in chunk_inputs}
+    runs_of = {chunk_input.step_run_id: chunk_input.step.name for chunk_input in chunk_inputs}
     retried_steps = {
         emitted_event.node for emitted_event in run_trace.main.events if emitted_event.meta.get("action") == "retry"
     }

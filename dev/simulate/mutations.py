@@ -141,7 +141,7 @@ async def _forgets_calls_in_flight(values: Any, head: str) -> Any:
 
 async def _makes_the_last_call_again(values: Any, head: str) -> Any:
     """The snapshot is an older one than the segment's own."""
-    older_head = (await segments.read_segment(values, head)).older
+    older_head = (await segments.read_segment(values, head)).previous_key
     return await segments.read_progress(values, older_head or head)
 
 

@@ -111,9 +111,13 @@ def _check_breaks(run_trace: RunTrace) -> None:
                 broken_pipelines.add(pipelines[fact.call_id][0])
             for command in turn.commands:
                 if isinstance(command, CallTool):
-                    pipeline = command.call.id.rsplit(":", 3 if command.call.store is not None else 2)[0]
+                    pipeline = command.call.id.rsplit(":", 3 if command.call.outcome_to_store is not None else 2)[0]
                     pipelines[command.call.id] = (pipeline, command.call)
-                    if pipeline in broken_pipelines and command.call.store is None and not command.call.is_guarded:
+                    if (
+                        pipeline in broken_pipelines
+                        and command.call.outcome_to_store is None
+                        and not command.call.is_guarded
+                    ):
                         raise Finding("a task begins after a break", command.call.id)
 
 
@@ -130,7 +134,7 @@ def _check_sinks(run_trace: RunTrace) -> None:
             for command in turn.commands:
                 if isinstance(command, CallTool):
                     _check_sinks_of_call(run_trace, command.call)
-                    keys[command.call.key + ("/store" if command.call.store else "")] += 1
+                    keys[command.call.key + ("/store" if command.call.outcome_to_store else "")] += 1
     repeated = [key for key, count in keys.items() if count > 1]
     if repeated:
         raise Finding("two calls have one key", repeated[0])

@@ -137,7 +137,7 @@ def _fates_of_steps(run_trace: RunTrace) -> dict[str, str]:
             ):
                 fates[run] = f"{fact.call_id} failed without a policy"
         elif isinstance(fact, ChunkFinished) and fact.chunk_id in loops:
-            run, loop = loops[fact.chunk_id].run, loops[fact.chunk_id].step.loop
+            run, loop = loops[fact.chunk_id].step_run_id, loops[fact.chunk_id].step.loop
             if fact.report.status == "cancelled" and fact.chunk_id not in cancelled_ids:
                 fates[run] = "its loop was cancelled"
             elif fact.report.stats.get("failed") and loop is not None and loop.failure != "best_effort":

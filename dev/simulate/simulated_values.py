@@ -110,8 +110,8 @@ class SimulatedValues:
 
     def with_items(self, chunk_input: ChunkInput) -> ChunkInput:
         """Return the input of a chunk with its items, which are loaded if they are stored."""
-        if chunk_input.kept_items is None:
+        if chunk_input.stored_items is None:
             return chunk_input
-        items = cast("list[Any]", self.value(chunk_input.kept_items.key))
-        scope = self.value(chunk_input.kept_scope) if chunk_input.kept_scope else chunk_input.scope
+        items = cast("list[Any]", self.value(chunk_input.stored_items.key))
+        scope = self.value(chunk_input.scope_key) if chunk_input.scope_key else chunk_input.scope
         return with_items(chunk_input, items, scope)

@@ -45,7 +45,7 @@ def with_sub_playbooks(text: str, seed: int) -> str:
 
 def check_input(call: ToolCall, rows: int, values: SimulatedValues) -> None:
     """Check that the called playbook gets the list of the request, which has this many rows. Raises Finding."""
-    stored = {place: values.load(reference) for place, reference in call.kept.items()}
+    stored = {place: values.load(reference) for place, reference in call.stored_input.items()}
     passed: dict[str, Any] = with_values_at(call.input, stored)
     expected = {"passed": {"rows": list(range(rows)), "count": rows}, "again": list(range(rows))}
     if not INPUT.keys().isdisjoint(passed) and {name: passed.get(name) for name in INPUT} != expected:

@@ -138,8 +138,8 @@ class World:
         return self.store.offload_result(report) if result.get("rows") else report
 
     def _perform(self, call: ToolCall) -> Performed:
-        if call.store is not None:
-            call = replace(call, store=self.store.loaded_outcome(call.store))
+        if call.outcome_to_store is not None:
+            call = replace(call, outcome_to_store=self.store.loaded_outcome(call.outcome_to_store))
         elif call.kind == PLAYBOOK:
             check_input(call, ROWS, self.store)
         performed = perform(call, self.now, self._tool_outcomes, self.rng, self._fault_rates)
@@ -212,7 +212,7 @@ class World:
         main = Host(self, trace, make, lambda _: None)
         self._hosts.insert(0, main)
         payload, stored_values = self.store.request(ROWS)
-        main.feed(Started(self.now, payload, kept=stored_values))
+        main.feed(Started(self.now, payload, stored_payload=stored_values))
         self._start_people(main)
         while self._queue:
             at, _, alarm = heapq.heappop(self._queue)

@@ -173,7 +173,7 @@ def _count(line: StepLine, event: str, row: Row) -> None:
     iterator: dict[str, Any] = meta.get("iterator") or {}
     if event == "loop.started":
         size = iterator.get("chunks", iterator.get("collection_size", iterator.get("total_count")))
-        line.earlier_iterations, line.loop_started_at = meta.get("kept", 0), row.event_time
+        line.earlier_iterations, line.loop_started_at = meta.get("reused_items", 0), row.event_time
         line.total = size and size - line.earlier_iterations
     elif event in ("loop.iteration.done", "loop.iteration.failed"):
         line.iterations += 1

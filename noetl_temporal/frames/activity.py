@@ -121,15 +121,15 @@ class _Frame:
                 "the frame cannot be read", lambda: self._values.read(unread, FrameInput)
             )
         chunk_input = frame_input.input
-        if chunk_input.kept_items is None:
+        if chunk_input.stored_items is None:
             return frame_input
         part, keys = (
-            chunk_input.kept_items,
-            [chunk_input.kept_items.key, *([chunk_input.kept_scope] if chunk_input.kept_scope else ())],
+            chunk_input.stored_items,
+            [chunk_input.stored_items.key, *([chunk_input.scope_key] if chunk_input.scope_key else ())],
         )
         texts = await retry_until_done("the frame's items cannot be read", lambda: self._values.get_all(keys))
         items = msgspec.json.decode(texts[part.key])
-        scope = msgspec.json.decode(texts[chunk_input.kept_scope]) if chunk_input.kept_scope else chunk_input.scope
+        scope = msgspec.json.decode(texts[chunk_input.scope_key]) if chunk_input.scope_key else chunk_input.scope
         return replace(frame_input, input=with_items(chunk_input, items, scope))
 
     async def _store_end(self, end: FrameEnd) -> FrameEnd:

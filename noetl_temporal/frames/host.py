@@ -172,7 +172,7 @@ class FrameHost:
             return self._is_stopping
         return (
             now() - state.started >= limits.max_seconds * 1000
-            or state.sizes.bytes + state.stored_bytes >= limits.max_bytes
+            or state.result_sizes.bytes + state.stored_bytes >= limits.max_bytes
         )
 
     def _in_flight(self) -> list[InFlight]:

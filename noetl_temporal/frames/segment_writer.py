@@ -115,7 +115,7 @@ class SegmentWriter:
         results, assigns = self._stored_counts
         small_state = msgspec.structs.replace(state, results={}, assigns={})
         segment = Segment(
-            older=self._heartbeat.details.head,
+            previous_key=self._heartbeat.details.head,
             entries=self._entries,
             results=dict(islice(state.results.items(), results, None)),
             assigns=dict(islice(state.assigns.items(), assigns, None)),
@@ -143,8 +143,8 @@ class SegmentWriter:
         running = [run.index - self._machine.input.first for run in state.runs.values()]
         return FrameDetails(
             attempt=attempt,
-            ended=state.next - len(running),
-            below=min(running, default=state.next),
+            ended=state.next_position - len(running),
+            ended_prefix=min(running, default=state.next_position),
             total=len(self._machine.input.items),
         )
 

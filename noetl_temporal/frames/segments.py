@@ -40,7 +40,7 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
     its size depends only on what is in flight. ``report`` is set once the frame has ended.
     """
 
-    older: str | None
+    previous_key: str | None
     entries: list[msgspec.Raw]
     results: dict[int, Json] = {}
     assigns: dict[int, list[tuple[str, Json]]] = {}
@@ -70,12 +70,12 @@ async def read_progress(values: ValueStore, head: str) -> Resumption:
     last = await read_segment(values, head, chain)
     state = dict(last.state)
     results, assigns = dict(last.results), dict(last.assigns)
-    older = last.older
+    older = last.previous_key
     while older is not None:
         segment = await read_segment(values, older, chain)
         results |= segment.results
         assigns |= segment.assigns
-        older = segment.older
+        older = segment.previous_key
     changes = {"results": results, "assigns": assigns}
     return Resumption({**state, **msgspec.to_builtins(changes, str_keys=True)}, last.calls, last.report)
 

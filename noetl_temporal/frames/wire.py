@@ -32,20 +32,20 @@ class FrameInput(msgspec.Struct, frozen=True, omit_defaults=True):
 class FrameEnd(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of the activity that runs a frame.
 
-    ``segments`` is the key of the last segment in the payload store; each names the one before it.
+    ``last_segment`` is the key of the last segment in the payload store; each names the one before it.
     """
 
     report: ChunkReport
-    segments: str
+    last_segment: str
 
 
 class FrameDetails(msgspec.Struct, frozen=True, omit_defaults=True):
     """The details of a heartbeat, far below 4 KB. ``head`` is the key of the last stored segment, ``attempt`` the last
-    attempt that made progress. ``ended`` of ``total`` items are stored, among them all of the first ``below``.
+    attempt that made progress. ``ended`` of ``total`` items are stored, among them all of the first ``ended_prefix``.
     """
 
     head: str | None = None
     attempt: int = 0
     ended: int = 0
-    below: int = 0
+    ended_prefix: int = 0
     total: int = 0

@@ -62,14 +62,14 @@ class CallRule(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class SinkCall(msgspec.Struct, frozen=True, omit_defaults=True):
     """A sink that stores the result of the tool, if ``guard`` allows it. Its templates are rendered in the activity,
-    which has the result. ``key`` is the key of the call with the position of the sink. ``once`` is the same for all
-    calls of a step run: ``mode: replace`` empties the destination once per ``once`` (semantics.md 26).
+    which has the result. ``key`` is the key of the call with the position of the sink. ``mode: replace`` empties the
+    destination once for each ``replace_key``, which is the same for all calls of a step run (semantics.md 26).
     """
 
     kind: str
     config: Value
     key: str
-    once: str = ""
+    replace_key: str = ""
     mode: str = "insert"
     auth: Json = None
     guard: Guard | None = None
@@ -101,12 +101,12 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     ``id`` is unique in its workflow, ``key`` is the same for all attempts, workers and replays, and begins with the
     execution id. ``scope`` has exactly the names that the templates of rules and sinks read. ``rules`` None means no
     policy: ok continues, an error fails. ``event_id`` is the id of the ``task.started`` event, the parent of every
-    attempt. ``store`` is set for a call that only performs sinks, after the last page: the outcome to store, whose
-    result may be a reference. For the sinks of a guarded task (``is_guarded``), ``scope`` shadows the names of its own
-    outcome. ``idempotency_key`` is the header that carries the key. ``names`` are those that the outcome binds for
-    rules and sinks. ``secrets_key`` is the key of the references to secrets in the call, if there are any. ``lease`` is
-    that of the row that the call processes. Stored lists in the ``input`` of a call of a playbook are null there, and
-    references in ``kept`` under their JSON pointers.
+    attempt. ``outcome_to_store`` is set for a call that only performs sinks, after the last page; its result may be a
+    reference. For the sinks of a guarded task (``is_guarded``), ``scope`` shadows the names of its own outcome.
+    ``idempotency_key`` is the header that carries the key. ``names`` are those that the outcome binds for rules and
+    sinks. ``secrets_key`` is the key of the references to secrets in the call, if there are any. ``lease`` is that of
+    the row that the call processes. Stored lists in the ``input`` of a call of a playbook are null there, and
+    ``stored_input`` has the references to them under their JSON pointers.
     """
 
     id: str
@@ -129,11 +129,11 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     idempotency_key: str | None = None
     iteration: int | None = None
     page: int | None = None
-    store: PlainOutcome | None = None
+    outcome_to_store: PlainOutcome | None = None
     is_guarded: bool = False
     secrets_key: str = ""
     lease: LeaseRenewal | None = None
-    kept: dict[str, StoredRef] = {}
+    stored_input: dict[str, StoredRef] = {}
 
     @property
     def execution_id(self) -> int:
@@ -211,8 +211,9 @@ class RuleWarning(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Part(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A slice of a stored list: ``count`` items from index ``start`` of the list under ``key``; with ``count`` 0 the
-    whole value under ``key``, as one item. Without a ``key`` the items are in ``inline_items``, or are ``count`` nulls.
+    """A slice of a stored list: ``count`` items from index ``start`` of the list under ``key``. With ``count`` 0 it is
+    the whole value under ``key``, as one item. Without a ``key`` its items are ``inline_items``, or are ``count``
+    nulls.
     """
 
     key: str = ""
@@ -224,9 +225,9 @@ class Part(msgspec.Struct, frozen=True, omit_defaults=True):
 class StoredRef(msgspec.Struct, frozen=True, omit_defaults=True):
     """A reference to a value in the payload store; ``bytes`` is its size as JSON.
 
-    The value is the list of all items of its ``parts``, or the single item of its only part if it ``is_one``. With
-    ``pointer``, a JSON pointer, the result is the mapping ``container``, which can be read without a load, with the
-    value at the pointer, where ``container`` has null.
+    The value is the list of all items of its ``parts``, or the single item of its only part if it ``is_one``. With a
+    ``pointer`` (a JSON pointer), only a part of the result is stored: the result is the object ``container``, which can
+    be read without a load, with the stored value in place of the null at ``pointer``.
     """
 
     parts: tuple[Part, ...]
@@ -240,11 +241,11 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of the activity.
 
     ``rule`` is the index of the rule that ended the call, None if none matched; ``exhausted`` if that rule was a retry
-    without attempts left. ``failed`` if the rules could not be evaluated: the task fails at that rule. ``attempts`` are
-    the known ones, always including the last; ``counts`` covers all, and is left out if all are known and count.
-    ``is_decided`` is False for a call that no activity reported, because it was lost or called a playbook: then the
-    machine evaluates the rules. ``warnings`` are those of the last attempt's rules. A large result is ``stored``, and
-    the outcome then has none; ``preview`` is its beginning as JSON, for the log.
+    without attempts left. ``rule_failure`` is set if the rules could not be evaluated: the task fails at that rule.
+    ``attempts`` are the known ones, always including the last; ``counts`` covers all, and is left out if all are known
+    and count. ``is_decided`` is False for a call that no activity reported, because it was lost or called a playbook:
+    then the machine evaluates the rules. ``warnings`` are those of the last attempt's rules. A large result is
+    ``stored``, and the outcome then has none; ``preview`` is its beginning as JSON, for the log.
     """
 
     outcome: PlainOutcome
@@ -252,7 +253,7 @@ class ToolReport(msgspec.Struct, frozen=True, omit_defaults=True):
     exhausted: bool = False
     attempts: tuple[AttemptRecord, ...] = ()
     counts: AttemptCounts = AttemptCounts()
-    failed: RuleFailure | None = None
+    rule_failure: RuleFailure | None = None
     is_decided: bool = True
     warnings: tuple[RuleWarning, ...] = ()
     stored: StoredRef | None = None

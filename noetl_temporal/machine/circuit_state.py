@@ -18,15 +18,15 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class CircuitState(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The state of one circuit breaker.
+    """The state of one circuit breaker; times are in milliseconds since the epoch.
 
-    ``failures`` are the times of the failures that count, oldest first. The circuit has been open since ``opened``,
-    which is 0 while it is closed; ``probing`` is the id of the probe in flight. The last call that counts ``ended`` at
-    this time. ``limits`` are those of the call that began last.
+    ``failure_times`` are those of the failures that count, oldest first. The circuit has been open since ``opened_at``,
+    which is 0 while it is closed; ``probe_call`` is the id of the probe in flight. The last call that counts ended at
+    ``ended_at``. ``limits`` are those of the call that began last.
     """
 
-    failures: tuple[int, ...] = ()
-    opened: int = 0
-    probing: str = ""
-    ended: int = 0
+    failure_times: tuple[int, ...] = ()
+    opened_at: int = 0
+    probe_call: str = ""
+    ended_at: int = 0
     limits: Limits = Limits()

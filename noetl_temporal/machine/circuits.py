@@ -63,46 +63,48 @@ def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int 
 def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> CallStart:
     """Decide whether a call may be made."""
     state = replace(state, limits=limits)
-    if not state.opened:
+    if not state.opened_at:
         return CallStart(state)
-    if state.probing:
+    if state.probe_call:
         return CallStart(state, refused="a call is being made as a probe")
     if limits.probe is None:
         return CallStart(state, refused="it has no probe")
-    due = state.opened + limits.probe
+    due = state.opened_at + limits.probe
     if at < due:
         return CallStart(state, refused=f"the next probe is in {(due - at) / 1000:g} s")
-    return CallStart(replace(state, probing=call), "circuit.probed")
+    return CallStart(replace(state, probe_call=call), "circuit.probed")
 
 
 def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tuple[CircuitState, Change]:
     """Record the end of a call. It does not count if it began before the circuit opened."""
     limits = state.limits
-    if state.opened and state.probing != call:
+    if state.opened_at and state.probe_call != call:
         return state, ""
-    if state.opened and failed:
-        return replace(state, opened=at, probing="", ended=at), "circuit.opened"
-    if state.opened:
-        return CircuitState(ended=at, limits=limits), "circuit.closed"
-    failures = state.failures
+    if state.opened_at and failed:
+        return replace(state, opened_at=at, probe_call="", ended_at=at), "circuit.opened"
+    if state.opened_at:
+        return CircuitState(ended_at=at, limits=limits), "circuit.closed"
+    failures = state.failure_times
     if limits.window is not None:
         failures = tuple(failed_at for failed_at in failures if failed_at > at - limits.window)
     elif not failed:
         failures = ()
     if not failed:
-        return CircuitState(failures, ended=at, limits=limits), ""
+        return CircuitState(failures, ended_at=at, limits=limits), ""
     failures = (*failures, at)[-limits.failures :]
     if len(failures) < limits.failures:
-        return CircuitState(failures, ended=at, limits=limits), ""
-    return CircuitState(failures, opened=at, ended=at, limits=limits), "circuit.opened"
+        return CircuitState(failures, ended_at=at, limits=limits), ""
+    return CircuitState(failures, opened_at=at, ended_at=at, limits=limits), "circuit.opened"
 
 
 def call_cancelled(state: CircuitState, call: str) -> CircuitState:
     """Record that a call was cancelled: it does not count, and the next call may be the probe instead."""
-    return replace(state, probing="") if state.probing == call else state
+    return replace(state, probe_call="") if state.probe_call == call else state
 
 
 def latest(states: Mapping[str, CircuitState], reports: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
     """Merge two reports of the same circuits: by name, the one in which a call ended last."""
-    news = {name: state for name, state in reports.items() if name not in states or state.ended > states[name].ended}
+    news = {
+        name: state for name, state in reports.items() if name not in states or state.ended_at > states[name].ended_at
+    }
     return {**states, **news}

@@ -84,12 +84,15 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     """The part of a chunk's input that differs between chunks: its items, and the outer names that its templates read.
 
     ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
-    the first item of the chunk. ``event_id`` is the id of ``loop.started``, the parent of every iteration. ``run`` is
-    the run of the loop step. Event ids use ``slot`` and are above the millisecond ``after`` (event_ids.py). ``ctx`` is
-    what earlier iterations have set, if the loop ``is_sequential``. With a ``frame`` the items run in one activity.
-    With ``claims`` there are no items: the chunk claims rows, with ``max_in_flight`` claimers at once. Items and scope
-    of a large loop are stored: as ``kept_items``, and as the value ``kept_scope``. ``secrets_key`` is the key of the
-    run's references to secrets, if it has any. ``circuits`` are the states after the previous chunks.
+    the first item of the chunk. ``event_id`` is the id of ``loop.started``, the parent of every iteration.
+    ``step_run_id`` is the id of the step run to which the loop belongs. Event ids use ``slot`` and are above the
+    millisecond ``after`` (event_ids.py). ``ctx`` is what earlier iterations have set, if the loop ``is_sequential``.
+    With a ``frame`` the items run in one activity. With ``claims`` there are no items: the chunk claims rows, with
+    ``max_in_flight`` claimers at once.
+
+    Items and scope of a large loop are in the payload store: then ``items`` and ``scope`` are empty, ``stored_items``
+    refers to the items, and ``scope_key`` is the key of the scope. ``secrets_key`` is the key of the run's references
+    to secrets, if it has any. ``circuits`` are the states after the previous chunks.
     """
 
     execution_id: int
@@ -99,7 +102,7 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     after: int
     event_id: int
     loop_id: str
-    run: str
+    step_run_id: str
     total: int
     first: int = 0
     max_in_flight: int = 1
@@ -107,8 +110,8 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     ctx: dict[str, Json] = {}
     frame: FrameLimits | None = None
     claims: ClaimLimits | None = None
-    kept_items: Part | None = None
-    kept_scope: str = ""
+    stored_items: Part | None = None
+    scope_key: str = ""
     secrets_key: str = ""
     circuits: dict[str, CircuitState] = {}
 
@@ -120,7 +123,7 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def size(self) -> int:
         """The number of items."""
-        return len(self.items) if self.kept_items is None else self.kept_items.count
+        return len(self.items) if self.stored_items is None else self.stored_items.count
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
@@ -147,11 +150,13 @@ class RunChunk(msgspec.Struct, frozen=True, tag=True):
 
 
 class StoreValues(msgspec.Struct, frozen=True, tag=True):
-    """Store each of the values in the payload store, then feed ValuesStored. ``what`` describes them in the UI."""
+    """Store each of the values in the payload store, then feed ValuesStored. ``description`` is displayed in Temporal's
+    UI.
+    """
 
     id: str
     values: tuple[Json, ...]
-    what: str
+    description: str
 
 
 class LoadValue(msgspec.Struct, frozen=True, tag=True):
@@ -168,14 +173,14 @@ class OpenWait(msgspec.Struct, frozen=True, tag=True):
 
 
 class CloseWait(msgspec.Struct, frozen=True, tag=True):
-    """Report the end of a wait of this chunk to the playbook: by its answer, if it ``is_answered``, which was the
-    signal of this ``request`` if it is not 0. ``returned`` is a signal that arrived too late for it.
+    """Report the end of a wait of this chunk to the playbook. It ``is_answered`` if its answer ended it; ``request_id``
+    is that of the request whose signal did, else 0. ``returned`` is a signal that arrived too late for the wait.
     """
 
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
-    request: int = 0
+    request_id: int = 0
 
 
 class AnswerWait(msgspec.Struct, frozen=True, tag=True):

@@ -32,7 +32,7 @@ def finish(execution: Execution, limit: int) -> Finish:
     outcome, refusal = _result(execution, limit)
     if refusal is not None:
         _fail(execution, "too_large", refusal, execution.graph.steps[execution.graph.final].span)
-        state.given_status = None
+        state.final_status = None
     is_refused = refusal is not None
     status, summaries = _status(execution), summary_of(execution)
     if state.playbook_id:
@@ -63,13 +63,13 @@ def _result(execution: Execution, limit: int) -> tuple[PlainOutcome, str | None]
 
 def _status(execution: Execution) -> Status:
     """Return the status of the stop, else that of the final step. A run with status failed has a failure."""
-    state, final_status = execution.state, execution.graph.steps[execution.graph.final].status
+    state, status_rule = execution.state, execution.graph.steps[execution.graph.final].status
     if state.stop is not None and state.stop.kind == "cancel":
         return "cancelled"
-    if state.stop is None and state.given_status is not None and final_status:
-        if state.given_status == "failed" and not state.failures.unhandled:
-            _fail(execution, "policy", "the status that the final step gives is failed", final_status.span)
-        return state.given_status
+    if state.stop is None and state.final_status is not None and status_rule:
+        if state.final_status == "failed" and not state.failures.unhandled:
+            _fail(execution, "policy", "the status that the final step gives is failed", status_rule.span)
+        return state.final_status
     return "failed" if state.failures.unhandled else "completed"
 
 
@@ -107,7 +107,7 @@ def _emit_end(
         "failures": msgspec.to_builtins(list(state.failures.counts)) or None,
         "stopped_by": state.stop.kind if state.stop else None,
         "result_refused": is_refused or None,
-        "given_status": state.given_status,
+        "final_status": state.final_status,
         "reason": state.stop.reason or None if state.stop else None,
     }
     result_to_log = logged_result(outcome, meta)

@@ -159,8 +159,8 @@ class Engine(Stopping[S, R], Generic[S, R]):
             report = replace(report, outcome=outcome)
         run = self._runs[state.pending.pop(fact.call_id).owner]
         pipeline = self._pipeline(run)
-        state.sizes.add(report.outcome, self.budget.inline)
-        state.ids.leave_room(fact.at, pipeline.state.task.event_id, report.attempts)
+        state.result_sizes.add(report.outcome, self.budget.inline)
+        state.ids.leave_room(fact.at, pipeline.state.progress.event_id, report.attempts)
         if fact.cancelled and not self._is_stopped(run):
             pipeline.tool_finished(replace(report, outcome=cancelled_outside("call")), cancelled=False)
         else:
@@ -169,7 +169,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _timer_fired(self, fact: TimerFired) -> None:
         timer = self.state.timers.get(fact.timer_id)
-        if timer is not None and timer.stopped_at is None:
+        if timer is not None and timer.suspended_at is None:
             self._machine_of_run(timer.owner)._end_timer(fact.timer_id, timer)
 
     def _end_timer(self, id_: str, timer: Pending) -> None:
@@ -259,7 +259,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         state = self.state
         if state.is_idling or self.state.pause is not None or (self.budget.is_spent() and not ignoring_budget):
             return False
-        return len(state.pending) < state.sizes.max_in_flight()
+        return len(state.pending) < state.result_sizes.max_in_flight()
 
     def _has_ready_work(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"
@@ -287,14 +287,14 @@ class Engine(Stopping[S, R], Generic[S, R]):
             del self._pipelines[run.id]
             self._run_ended(run, pipeline.end, pipeline.last_kind())
         elif state.phase == "call":
-            self.state.pending[state.pending] = Pending("call", run.id)
+            self.state.pending[state.pending_id] = Pending("call", run.id)
         elif state.phase == "wait":
             self._open_wait(run, pipeline)
         elif state.phase == "delay" and self._is_stopped(run):
             pipeline.delay_over()
             self._mark_ready(run)
         elif state.phase == "delay":
-            self._start_timer(state.pending, "delay", run.id, pipeline.delay, pipeline.delay_summary)
+            self._start_timer(state.pending_id, "delay", run.id, pipeline.delay, pipeline.delay_summary)
         else:
             self._mark_ready(run)
 

@@ -22,12 +22,12 @@ __all__ = [
     "ChunkReport",
     "Continued",
     "Decided",
-    "Earlier",
     "Fact",
     "IdleRequested",
     "LimitReached",
     "PauseRequested",
     "PayloadRef",
+    "RerunSource",
     "Restored",
     "RetryRequested",
     "ReturnRequested",
@@ -50,13 +50,14 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     ``results`` has one entry per item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
     are those of items; ``failure`` is the failure of the loop itself, as an outcome. ``assigns`` are (index, target,
     value) for the playbook's ctx in index order, ``ctx`` is their effect for later iterations of a sequential loop.
-    ``attempts`` counts all tool calls, of which ``retries`` repeat one. ``unstarted`` is the number of items at the end
-    that were not begun; neither results nor stats include them. ``clock`` is the last millisecond in which the chunk
-    had event ids, 0 if its workflow ended without a report. ``unfinished`` are the items without success, as ranges of
-    (first index, size), if some succeeded. ``warnings`` has one for each span. Large results are ``stored``, and then
-    not in ``results``. ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits`` are
-    their states at the end. ``route_records`` are the last ones of the steps on the routes of items, each with the
-    index of the iteration.
+    ``attempts`` counts all tool calls, of which ``retries`` repeat one.
+
+    ``unstarted`` is the number of items at the end of the chunk that were not begun, which the next chunk runs; neither
+    results nor stats include them. ``last_event_ms`` is the last millisecond in which the chunk had event ids, 0 if its
+    workflow ended without a report. ``unfinished`` are the items without success, as ranges of (first index, size), if
+    some succeeded. ``warnings`` has one for each span. Large results are ``stored``, and then not in ``results``.
+    ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits`` are their states at the
+    end. ``route_records`` are the last ones of the steps on the routes of items, each with the index of the iteration.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -69,7 +70,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     attempts: int = 0
     retries: int = 0
     unstarted: int = 0
-    clock: int = 0
+    last_event_ms: int = 0
     warnings: tuple[ConditionWarning, ...] = ()
     stored: StoredRef | None = None
     steps: dict[str, StepTally] = {}
@@ -78,7 +79,7 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     route_records: dict[str, tuple[int, StepRecord]] = {}
 
 
-class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):
+class RerunSource(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a rerun reuses (machine/reruns.py): the ``state`` of the run ``execution_id`` just before ``step`` first
     started there. References to secrets in it are sealed with that run's ``secrets_key``. Once the rerun has it, it is
     None.
@@ -91,17 +92,20 @@ class Earlier(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Started(msgspec.Struct, frozen=True, tag=True):
-    """The run begins. For a playbook, ``payload`` is that of the request, and the result of the run is that of
-    ``return_step``, if it is set and has run; a rerun continues from what was ``earlier``. Values of the payload that
-    are stored are ``kept`` by place, and null in the payload. ``problem`` says why a value that is read at the start
-    cannot be loaded. A loop uses none of them."""
+    """The run begins. A loop uses none of the fields but ``at``.
+
+    ``payload`` is that of the request. Large values of it are in the payload store: they are null in ``payload``, and
+    ``stored_payload`` has the references to them under their JSON pointers. ``load_error`` says why a stored value that
+    is read at the start could not be loaded. The result of the run is that of ``return_step``, if it is set and has
+    run. A ``rerun`` continues from an earlier run.
+    """
 
     at: int
     payload: dict[str, Json] = {}
     return_step: str = ""
-    earlier: Earlier | None = None
-    kept: dict[str, StoredRef] = {}
-    problem: str = ""
+    rerun: RerunSource | None = None
+    stored_payload: dict[str, StoredRef] = {}
+    load_error: str = ""
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True):
@@ -136,11 +140,13 @@ class PayloadRef(msgspec.Struct, frozen=True):
 
 
 class ValuesStored(msgspec.Struct, frozen=True, tag=True):
-    """The values of a StoreValues have been stored, in their order; ``error`` says why they could not be."""
+    """The values of a StoreValues have been stored; ``references`` are in their order. ``error`` says why they could
+    not be.
+    """
 
     at: int
     store_id: str
-    kept: tuple[PayloadRef, ...] = ()
+    references: tuple[PayloadRef, ...] = ()
     error: str = ""
 
 
@@ -232,15 +238,16 @@ class WaitOpened(msgspec.Struct, frozen=True, tag=True):
 
 
 class WaitClosed(msgspec.Struct, frozen=True, tag=True):
-    """An iteration of a loop stopped waiting: by its answer, if it ``is_answered``, which was the signal of this
-    ``request`` if it is not 0. ``returned`` is a signal that arrived too late for it.
+    """An iteration of a loop stopped waiting. The wait ``is_answered`` if its answer ended it; ``request_id`` is that
+    of the request whose signal did, else 0. ``returned`` is a signal that arrived too late for the wait. ``sender``
+    identifies the workflow of the chunk, for the shell.
     """
 
     at: int
     wait_id: str
     is_answered: bool = False
     returned: Signal | None = None
-    request: int = 0
+    request_id: int = 0
     sender: str = ""
 
 

@@ -118,7 +118,7 @@ class Holding(Answering):
         elif decision.action == "skip":
             self._skip(run, run.held, decision)
         elif self.is_paused:
-            run.held = replace(run.held, retry=decision)
+            run.held = replace(run.held, retry_decision=decision)
             self._drop_timer(hold_id(run))
         else:
             self._retry(run, run.held, decision)
@@ -128,11 +128,11 @@ class Holding(Answering):
         for run in [
             candidate
             for candidate in self.state.runs.values()
-            if candidate.held is not None and candidate.held.retry is not None
+            if candidate.held is not None and candidate.held.retry_decision is not None
         ]:
             held = self._runs[run.id].held
-            if held is not None and held.retry is not None:
-                self._retry(run, held, held.retry)
+            if held is not None and held.retry_decision is not None:
+                self._retry(run, held, held.retry_decision)
 
     def _retry(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]

@@ -36,7 +36,7 @@ class EventIds(msgspec.Struct):
     """
 
     slot: int = 0
-    own: IdClock = msgspec.field(default_factory=IdClock)
+    emitted: IdClock = msgspec.field(default_factory=IdClock)
     derived: IdClock = msgspec.field(default_factory=IdClock)
 
     @classmethod
@@ -47,11 +47,11 @@ class EventIds(msgspec.Struct):
     @property
     def last(self) -> int:
         """The last millisecond of which an id may have been assigned."""
-        return max(self.own.ms, self.derived.ms)
+        return max(self.emitted.ms, self.derived.ms)
 
     def next(self, at: int) -> int:
         """Return the id of the next event of the machine itself."""
-        return self.own.next(at, self.slot)
+        return self.emitted.next(at, self.slot)
 
     def leave_room(self, at: int, parent: int, attempts: Sequence[AttemptRecord]) -> None:
         """Reserve ids for the rows that the mirror derives from a call that ended at ``at``."""
@@ -59,7 +59,7 @@ class EventIds(msgspec.Struct):
         for attempt in attempts:
             rows += _ROWS_OF_SINK * len(attempt.sinks)
         self.derived.skip(max(at, millisecond_of(parent)), rows)
-        if self.derived.ms >= self.own.ms:
+        if self.derived.ms >= self.emitted.ms:
             self.rise(self.derived.ms)
 
     def begin_run(self) -> None:
@@ -68,8 +68,8 @@ class EventIds(msgspec.Struct):
 
     def rise(self, ms: int) -> None:
         """Assign no further ids up to this millisecond."""
-        if ms >= self.own.ms:
-            self.own.ms, self.own.used = ms, DERIVED
+        if ms >= self.emitted.ms:
+            self.emitted.ms, self.emitted.used = ms, DERIVED
 
 
 def escape_name(name: str) -> str:

@@ -107,7 +107,7 @@ class Journal:
             if value is not None:
                 meta[name] = value
         event = DomainEvent(  # by position: each keyword costs msgspec as much as ten positions
-            self._ids.own.next(at, self._ids.slot),
+            self._ids.emitted.next(at, self._ids.slot),
             at,
             type_,
             node,

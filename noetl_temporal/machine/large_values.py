@@ -39,7 +39,7 @@ _BYTES_PER_CHARACTER = 6
 
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     """Return the current values under ``payload``, ``workload``, ``ctx`` or ``vars``; stored ones are deferred."""
-    values, references = _values(state, root), state.kept.get(root)
+    values, references = _values(state, root), state.stored_values.get(root)
     return with_deferred(values, references) if references else values
 
 
@@ -47,7 +47,7 @@ def keep_request_values(state: PlaybookState, references: Mapping[str, StoredRef
     """Note which values of the request are stored; with ``has_workload`` they are values of the workload too."""
     for root in ("payload", "workload") if has_workload else ("payload",):
         if references:
-            state.kept = {**state.kept, root: dict(references)}
+            state.stored_values = {**state.stored_values, root: dict(references)}
             state.has_stored = True
 
 
@@ -58,7 +58,7 @@ def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) ->
         root, path, _ = json_trees.split_target(target)
         name = path.partition(".")[0]
         if root in ("ctx", "vars"):
-            reference = state.kept.get(root, {}).get(pointer("", name))
+            reference = state.stored_values.get(root, {}).get(pointer("", name))
             value = _values(state, root).get(name)
             abridged[name] = (
                 abridge(value, limit) if reference is None else {"_truncated": True, "_size": reference.bytes}
@@ -69,7 +69,7 @@ def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) ->
 def mark_request_values(state: PlaybookState) -> None:
     """Mark the values of the request and the workload that may be large, to be measured later."""
     for root in ("payload", "workload"):
-        values, stored_names = _values(state, root), {path.split("/")[1] for path in state.kept.get(root, ())}
+        values, stored_names = _values(state, root), {path.split("/")[1] for path in state.stored_values.get(root, ())}
         large = (name for name, value in values.items() if _may_be_large(value))
         state.unmeasured += [f"{root}.{name}" for name in large if pointer("", name)[1:] not in stored_names]
 
@@ -77,12 +77,12 @@ def mark_request_values(state: PlaybookState) -> None:
 def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
     """Write below ``ctx`` or ``vars``. Raises NotLoaded; TemplateFailure if this changes a part of a stored value."""
     name, _, inner = path.partition(".")
-    values, references, top_level = _values(state, root), state.kept.get(root, {}), f"{root}.{name}"
+    values, references, top_level = _values(state, root), state.stored_values.get(root, {}), f"{root}.{name}"
     path_pointer = pointer("", name)
     if path_pointer in references:
         values = {**values, name: stored_value(references[path_pointer]) if inner else None}
         others = {pointer_: reference for pointer_, reference in references.items() if pointer_ != path_pointer}
-        state.kept = {**state.kept, root: others}
+        state.stored_values = {**state.stored_values, root: others}
     values = json_trees.with_value(values, path, value)
     setattr(state, root, values)
     state.being_stored = ["" if entry == top_level else entry for entry in state.being_stored]
@@ -111,7 +111,10 @@ def finish_storing(state: PlaybookState, references: Sequence[PayloadRef] | None
         if path:
             setattr(state, root, {**_values(state, root), name: None})
             reference = StoredRef((Part(payload.key),), payload.bytes, is_one=True)
-            state.kept = {**state.kept, root: {**state.kept.get(root, {}), pointer("", name): reference}}
+            state.stored_values = {
+                **state.stored_values,
+                root: {**state.stored_values.get(root, {}), pointer("", name): reference},
+            }
     state.has_stored = True
 
 

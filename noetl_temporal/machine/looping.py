@@ -154,7 +154,7 @@ class Looping(Starting):
     def _items_stored(self, run: StepRun, fact: ValuesStored) -> None:
         """The items and scope of a loop were stored: drop them, unless that failed."""
         if not fact.error:
-            replace_by_refs(_loop_of(run), fact.kept)
+            replace_by_refs(_loop_of(run), fact.references)
         self._mark_ready(run)
 
     @abstractmethod

@@ -170,9 +170,18 @@ def playbook_scope(
     reserved = LazyNames(partial(_reserved_names, values, results, secrets, names, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
-    iter_names = {"iter": run.bound, **own_step(names.outcome, run.step, lambda: results)}
+    iter_names = {"iter": run.iter_values, **own_step(names.outcome, run.step, lambda: results)}
     return Chain(
-        *layers, run.args, iter_names, reserved, run.bound, values.ctx, results, values.workload, secrets, outermost
+        *layers,
+        run.args,
+        iter_names,
+        reserved,
+        run.iter_values,
+        values.ctx,
+        results,
+        values.workload,
+        secrets,
+        outermost,
     )
 
 
@@ -187,7 +196,7 @@ class _Values(NamedTuple):
 
 def _values(state: PlaybookState) -> _Values:
     """Return the values of the state. Few states have stored values, so the common case is fast."""
-    if not state.kept:
+    if not state.stored_values:
         return _Values(state.ctx, state.vars, state.workload, state.payload)
     return _Values(*(large_values.values_under(state, root) for root in _Values._fields))
 
@@ -229,8 +238,8 @@ def assign(state: PlaybookState, run: StepRun | None, target: str, value: Json) 
     """Write one ``set`` target: ``ctx.a.b``, ``vars.x``, ``iter.x`` or ``ctx.list[]`` (semantics.md 12)."""
     root, path, operator = json_trees.split_target(target)
     if root == "iter" and run is not None:
-        new = json_trees.value_to_write([run.bound], path, operator, value)
-        run.bound = json_trees.with_value(run.bound, path, new)
+        new = json_trees.value_to_write([run.iter_values], path, operator, value)
+        run.iter_values = json_trees.with_value(run.iter_values, path, new)
         return
     roots = ["vars"] if root == "vars" else ["ctx", "workload"]
     trees = [large_values.values_under(state, name) for name in roots]

@@ -99,7 +99,7 @@ class Machine(Looping):
         if deadline.owner:
             run = self._runs.get_mutable(deadline.owner)
             if run is not None:
-                run.limit = deadline.limit(run.started)
+                run.timeout_seconds = deadline.limit(run.started)
                 self._stop_run(run)
         elif self.state.stop is None:
             seconds = deadline.limit(self.state.started)
@@ -144,7 +144,7 @@ class Machine(Looping):
         state, final = self.state, self.graph.final
         if state.stop is not None and step != final:
             step = final
-        if self._plan.joins.absorbs(step, origin, state.counts.get(step, 0) > 0):
+        if self._plan.joins.absorbs(step, origin, state.run_counts.get(step, 0) > 0):
             return
         if self._plan.joins.waits(step):
             state.waiting.setdefault(step, []).append(origin)
@@ -258,7 +258,7 @@ class Machine(Looping):
     def _values_stored(self, owner: str, fact: ValuesStored) -> None:
         """The items and scope of a loop, or large values of the run, were stored: drop them, unless that failed."""
         if not owner:
-            large_values.finish_storing(self.state, None if fact.error else fact.kept)
+            large_values.finish_storing(self.state, None if fact.error else fact.references)
             return
         self._items_stored(self._runs[owner], fact)
 

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import MARK, format_reference, references_in
-from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.facts import RerunSource
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.state import PipelineState, PlaybookState, StepRun, restore_state, state_snapshot
 from noetl_temporal.machine.steps.execution import Execution
@@ -35,9 +35,9 @@ _PAYLOAD = "payload"
 """The root of values that a rerun takes from its own request, as it is the same."""
 
 _REUSED_FIELDS = (
-    *("workload", "ctx", "vars", "kept", "unmeasured", "signals"),
-    *("records", "loop_tallies", "route_records", "counts", "arrivals", "waiting", "failures"),
-    *("sizes", "has_stored", "stored_bytes"),
+    *("workload", "ctx", "vars", "stored_values", "unmeasured", "queued_signals"),
+    *("records", "loop_tallies", "route_records", "run_counts", "arrivals", "waiting", "failures"),
+    *("result_sizes", "has_stored", "stored_bytes"),
 )
 """The fields of a PlaybookState that are reused."""
 
@@ -64,31 +64,31 @@ def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
     nothing.
     """
     begun_steps = [run.step for run in state.runs.values()]
-    counts = {name: count - begun_steps.count(name) for name, count in state.counts.items()}
+    counts = {name: count - begun_steps.count(name) for name, count in state.run_counts.items()}
     origins = (state.final_predecessors if step == graph.final else None) or [""]
     unmeasured = dict.fromkeys([*(name for name in state.being_stored if name), *state.unmeasured])
     earlier_state = PlaybookState(
         workload=state.workload,
         ctx=state.ctx,
         vars=state.vars,
-        kept={root: references for root, references in state.kept.items() if root != _PAYLOAD},
+        stored_values={root: references for root, references in state.stored_values.items() if root != _PAYLOAD},
         unmeasured=[name for name in unmeasured if not name.startswith((f"{_PAYLOAD}.", "workload."))],
-        signals=state.signals,
+        queued_signals=state.queued_signals,
         records={name: _as_reused(record) for name, record in state.records.items()},
         route_records={name: _as_reused(record) for name, record in state.route_records.items()},
         loop_tallies={name: StepTally(record.status, reused=True) for name, record in state.loop_tallies.items()},
-        counts={name: count for name, count in counts.items() if count},
+        run_counts={name: count for name, count in counts.items() if count},
         arrivals=[*((name, "") for name in begun_steps), *((step, origin) for origin in origins), *state.arrivals],
         waiting=state.waiting,
         failures=state.failures,
-        sizes=state.sizes,
+        result_sizes=state.result_sizes,
         has_stored=state.has_stored,
         stored_bytes=state.stored_bytes,
     )
     return state_snapshot(earlier_state)
 
 
-def reuse_state(state: PlaybookState, earlier: Earlier, secrets_key: str) -> None:
+def reuse_state(state: PlaybookState, earlier: RerunSource, secrets_key: str) -> None:
     """Begin with what an earlier run had. ``secrets_key`` is this run's, empty where the graph has no secrets."""
     snapshot = _reseal(earlier.state, earlier.secrets_key, secrets_key) if secrets_key else earlier.state
     earlier_state = restore_state(cast("dict[str, Json]", snapshot), PlaybookState)
@@ -96,7 +96,7 @@ def reuse_state(state: PlaybookState, earlier: Earlier, secrets_key: str) -> Non
         setattr(state, name, getattr(earlier_state, name))
 
 
-def emit_reused(execution: Execution, earlier: Earlier) -> None:
+def emit_reused(execution: Execution, earlier: RerunSource) -> None:
     """Emit an event for each step whose outcome was reused, in the playbook's order. The event has the result: the row
     that the record names is in the log of the earlier run.
     """

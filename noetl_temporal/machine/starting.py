@@ -9,7 +9,7 @@ from typing import TypeAlias
 from noetl_compiler import templates
 from noetl_compiler.graph import Json
 from noetl_temporal.machine import large_values
-from noetl_temporal.machine.facts import Earlier, Started
+from noetl_temporal.machine.facts import RerunSource, Started
 from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import failure_at, template_outcome
 from noetl_temporal.machine.holding import Holding
@@ -41,19 +41,19 @@ class Starting(Holding):
     _keychain: Keychain
 
     def _start(self, fact: Started) -> None:
-        state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, fact.earlier
+        state, emit, path, earlier = self.state, self._journal.emit, self.graph.source.path, fact.rerun
         state.payload, state.return_step = fact.payload, fact.return_step
         origin = _rerun_origin(earlier)
         request_id = emit("playbook.execution.requested", path, "playbook", "PENDING", meta={**origin})
         try:
-            if fact.problem:
-                raise templates.TemplateFailure(fact.problem)
+            if fact.load_error:
+                raise templates.TemplateFailure(fact.load_error)
             if earlier is None:
                 state.workload = workload_of(self.graph.workload, fact.payload, self.execution_id, fact.at)
                 state.arrivals.append((self.graph.entry, ""))
             else:
                 reuse_state(state, earlier, self._keychain.key)
-            large_values.keep_request_values(state, fact.kept, has_workload=earlier is None)
+            large_values.keep_request_values(state, fact.stored_payload, has_workload=earlier is None)
             large_values.mark_request_values(state)
             seconds = self._seconds_of_playbook(fact.at)
         except templates.TemplateFailure as failure:
@@ -107,6 +107,6 @@ class Starting(Holding):
         """End the run."""
 
 
-def _rerun_origin(earlier: Earlier | None) -> dict[str, Json]:
+def _rerun_origin(earlier: RerunSource | None) -> dict[str, Json]:
     """Return what the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
     return {} if earlier is None else {"rerun_of": str(earlier.execution_id), "rerun_from": earlier.step}

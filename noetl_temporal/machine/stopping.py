@@ -40,7 +40,7 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         if self.state.stop is None:
             self._stop("cancel", fact.reason)
         if self.state.stop is not None:
-            self.state.stop.cancels += 1
+            self.state.stop.cancel_count += 1
             self._cancel_stopped_runs()
 
     def _stop(self, kind: str, reason: str = "") -> None:
@@ -55,8 +55,8 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         """
         self._stop("cancel")
         stop = self.state.stop
-        if stop is not None and outer is not None and outer.cancels > stop.cancels:
-            stop.cancels = outer.cancels
+        if stop is not None and outer is not None and outer.cancel_count > stop.cancel_count:
+            stop.cancel_count = outer.cancel_count
             self._cancel_stopped_runs()
 
     def _cancel_stopped_runs(self) -> None:
@@ -79,16 +79,16 @@ class Stopping(Waiting[S, R], Generic[S, R]):
             self._mark_ready(run)
         pipeline = run.pipeline
         if pipeline is not None and pipeline.phase == "delay":
-            self._drop_timer(pipeline.pending)
+            self._drop_timer(pipeline.pending_id)
             self._pipeline(run).delay_over()
             self._mark_ready(run)
             return
         if pipeline is not None and pipeline.phase == "wait":
-            self._end_wait(self.state.waits[pipeline.pending], "cancelled", None)
+            self._end_wait(self.state.waits[pipeline.pending_id], "cancelled", None)
             return
         if pipeline is None:
             self._cancel_storing(run)
-        self._cancel(self._chunks_of(run) if pipeline is None else [pipeline.pending])
+        self._cancel(self._chunks_of(run) if pipeline is None else [pipeline.pending_id])
 
     def _cancel_storing(self, run: R) -> None:
         """Do not wait until the items of a stopping loop are stored."""

@@ -62,13 +62,13 @@ class Timing(Intake[S, R], Generic[S, R]):
         due = self._journal.feed.at + round(seconds * 1000)
         self.state.timers[id_] = timer = Pending(kind, owner, due)
         if self.is_paused and kind == "deadline":
-            timer.stopped_at = self._journal.feed.at
+            timer.suspended_at = self._journal.feed.at
         else:
             self._journal.send(StartTimer(id_, seconds, summary))
 
     def _drop_timer(self, id_: str) -> None:
         timer = self.state.timers.pop(id_, None)
-        if timer is not None and timer.stopped_at is None:
+        if timer is not None and timer.suspended_at is None:
             self._journal.send(Cancel(id_))
 
     def _adjust_deadlines(self) -> None:
@@ -77,19 +77,19 @@ class Timing(Intake[S, R], Generic[S, R]):
         at, holds = self._journal.feed.at, self._runs_with_holds() if deadlines else ()
         for id_, timer in deadlines:
             is_to_stop = self.is_paused or timer.owner in holds
-            if is_to_stop and timer.stopped_at is None:
-                timer.stopped_at = at
+            if is_to_stop and timer.suspended_at is None:
+                timer.suspended_at = at
                 self._journal.send(Cancel(id_))
-            elif not is_to_stop and timer.stopped_at is not None:
-                timer.due += at - timer.stopped_at
-                timer.stopped_ms += at - timer.stopped_at
-                timer.stopped_at = None
+            elif not is_to_stop and timer.suspended_at is not None:
+                timer.due += at - timer.suspended_at
+                timer.suspended_ms += at - timer.suspended_at
+                timer.suspended_at = None
                 self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "what is left of a timeout"))
 
     def _restart_timers(self, at: int) -> None:
         """Start the timers of a restored machine, each for its remaining time, except suspended deadlines."""
         for id_, timer in self.state.timers.items():
-            if timer.stopped_at is None:
+            if timer.suspended_at is None:
                 self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "continues in a new run"))
 
     @abstractmethod

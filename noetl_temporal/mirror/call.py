@@ -45,7 +45,7 @@ class Call:
         self.parent: int = call["event_id"]
         self.page: int | None = call.get("page")
         self.rules: list[dict[str, Json]] = call.get("rules") or []
-        self.is_store = call.get("store") is not None
+        self.is_store = call.get("outcome_to_store") is not None
         self.retry_config: Json = state.retry_configs.get(f"{call['step']}/{self.task}") or config_of_rules(self.rules)
         self._loop_id, self._loop_step_run_id = state.loop_id, state.loop_step_run_id
         self._start = state.open_rows.get(self.parent)

@@ -33,7 +33,7 @@ FRAME = "noetl.frame"
 class _Segment(msgspec.Struct):
     """The fields of a segment that the mirror reads (frames/segments.py)."""
 
-    older: str | None
+    previous_key: str | None
     entries: list[msgspec.Raw]
 
 
@@ -46,7 +46,7 @@ async def with_entries(event: HistoryEvent, converter: DataConverter) -> tuple[H
     Raises InflateError, the payload store's errors."""
     if converter.external_storage is None:
         return event, []
-    key = (as_mapping(first_value(_result(event))) or {}).get("segments")
+    key = (as_mapping(first_value(_result(event))) or {}).get("last_segment")
     if not isinstance(key, str):
         return event, []
     entries, keys = await _entries(converter, converter.external_storage.drivers[0], key)
@@ -75,7 +75,7 @@ async def _entries(
             payloads = await converter.payload_codec.decode(payloads)
         segment = msgspec.json.decode(chain.decompress(payloads[0].data), type=_Segment)
         parts.append(segment.entries)
-        key = segment.older
+        key = segment.previous_key
     return [entry for part in reversed(parts) for entry in part], chain.keys
 
 
@@ -109,7 +109,7 @@ def _frame_state(state: RunState, loop: dict[str, Json]) -> RunState:
         clock=clock_above(loop["after"]),
         slot=loop["slot"],
         loop_id=loop["loop_id"],
-        loop_step_run_id=loop.get("run", ""),
+        loop_step_run_id=loop.get("step_run_id", ""),
         retry_configs=state.retry_configs,
         root_event_id=loop["event_id"],
     )

@@ -84,7 +84,7 @@ def initial_state(run: WorkflowRun, event: HistoryEvent, previous: RunState | No
         clock=clock_above(max(run_input.get("after", 0), loop.get("after", 0))),
         slot=loop.get("slot", 0),
         loop_id=loop.get("loop_id", ""),
-        loop_step_run_id=loop.get("run", ""),
+        loop_step_run_id=loop.get("step_run_id", ""),
         root_event_id=loop.get("event_id"),
         workload={} if loop else _workload(run_input),
         retry_configs=configs_of_run(run_input),
@@ -98,7 +98,7 @@ def _workload(run_input: dict[str, Json]) -> dict[str, Json]:
     """Return the playbook's defaults, with templates as written, overridden by the payload. A stored value is replaced
     by its size.
     """
-    stored_values: dict[str, dict[str, Json]] = run_input.get("kept", {})
+    stored_values: dict[str, dict[str, Json]] = run_input.get("stored_payload", {})
     workload = sanitise({**run_input["graph"].get("workload", {}).get("data", {}), **run_input.get("payload", {})})
     for path, reference in stored_values.items():
         keys = [key.replace("~1", "/").replace("~0", "~") for key in path.split("/")[1:]]

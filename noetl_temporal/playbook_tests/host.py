@@ -117,7 +117,7 @@ async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict
         host.close()
     records = machine.state.records
     run.results = {step: record.outcome.get("result") for step, record in records.items()}
-    run.unused_signals = [signal for queue in machine.state.signals.values() for signal in queue]
+    run.unused_signals = [signal for queue in machine.state.queued_signals.values() for signal in queue]
 
 
 class _WorldLog(CallLog):
@@ -248,7 +248,7 @@ class _Host:
         if (fault := task.exception()) is not None:
             self._inbox.put_nowait(fault)
         elif report is not None:
-            self._inbox.put_nowait(ChunkFinished(max(self._now(), report.clock), chunk_id, report))
+            self._inbox.put_nowait(ChunkFinished(max(self._now(), report.last_event_ms), chunk_id, report))
         loop.close()
         del self._loops[chunk_id]
 

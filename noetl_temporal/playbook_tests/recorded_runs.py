@@ -130,7 +130,7 @@ async def _load_payload(run_input: RunInput, values: ValueStore) -> dict[str, Js
     """Return the payload of the run, with its stored values loaded."""
     stored_values = {
         pointer: msgspec.json.decode(await load_json(values, reference))
-        for pointer, reference in run_input.kept.items()
+        for pointer, reference in run_input.stored_payload.items()
     }
     payload: dict[str, Json] = with_values_at(run_input.payload, stored_values)
     return payload
@@ -184,7 +184,7 @@ async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[
                     entry.scheduled,
                     RecordedCall(entry.call, await _with_result(entry.report, values), entry.scheduled),
                 )
-        key = segment.older
+        key = segment.previous_key
 
 
 async def _with_result(report: ToolReport | None, values: ValueStore) -> ToolReport | None:

@@ -153,7 +153,7 @@ def _limit_to_one_use(stub: dict[str, Json]) -> dict[str, Json]:
 
 def _call_stubs(recorded_call: RecordedCall, *, is_timed: bool) -> Iterator[dict[str, Json]]:
     call, report = recorded_call.call, recorded_call.report
-    if call.kind == _NOOP or call.store is not None:
+    if call.kind == _NOOP or call.outcome_to_store is not None:
         return
     keys: dict[str, Json] = {"step": call.step, "task": call.task, "iteration": call.iteration, "page": call.page}
     identity = {key: value for key, value in keys.items() if value is not None}

@@ -37,7 +37,7 @@ def request_problems(graph: Graph, requests: Requests, unused_signals: Sequence[
     for request in requests.pending:
         reason = _NEVER_DUE[request.do] if request.at is None else "the run ended before this"
         yield TrialProblem(request.span, f"{reason}: {request}", location=_location_of_step(graph, request))
-    signals = [replace(signal, request=0) for signal in unused_signals]
+    signals = [replace(signal, request_id=0) for signal in unused_signals]
     for request in reversed(requests.signals):
         sent_signal = Signal(request.name.text if request.name else "", request.data, request.key)
         if sent_signal in signals:

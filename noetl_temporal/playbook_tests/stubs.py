@@ -149,7 +149,7 @@ class StubbedWorld:
         """Return the stub for the attempt; None for a call that only stores, or does nothing and has no stub. Raises
         NoStubError.
         """
-        if call.store is not None:
+        if call.outcome_to_store is not None:
             return None
         for index, stub in enumerate(self.stubs):
             is_spent = stub.times is not None and self.use_counts[index] >= stub.times

@@ -154,7 +154,7 @@ class _Trial:
         run.finish = Finish(report.status, report.result, report.failures, report.steps)
         records: dict[str, Any] = state.get("records", {})
         run.results = {step: record["outcome"].get("result") for step, record in records.items()}
-        signal_queues: Mapping[str, list[Any]] = state.get("signals", {})
+        signal_queues: Mapping[str, list[Any]] = state.get("queued_signals", {})
         run.unused_signals = [msgspec.convert(signal, Signal) for queue in signal_queues.values() for signal in queue]
         timers = await delays_of_timers(self._client, handle.workflow_id)
         run.delays = [

@@ -34,7 +34,7 @@ class Activity:
             try:
                 decision = self._apply_policy(call, outcome, scope, attempt)
             except TemplateFailure as failure:
-                return ToolReport(outcome, failed=failure_of(failure))
+                return ToolReport(outcome, rule_failure=failure_of(failure))
             if decision.do != "retry":
                 return ToolReport(outcome, decision.rule, decision.exhausted, warnings=decision.warnings)
 

@@ -34,8 +34,8 @@ from noetl_temporal.machine.facts import (
     CancelRequested,
     ChunkFinished,
     Continued,
-    Earlier,
     Fact,
+    RerunSource,
     Started,
     TimerFired,
     ToolFinished,
@@ -103,7 +103,7 @@ class Driver:
         machine: Machine | LoopMachine,
         payload: dict[str, Any] | None = None,
         return_step: str = "",
-        earlier: Earlier | None = None,
+        earlier: RerunSource | None = None,
     ) -> Finish:
         in_flight: deque[Callable[[int], Fact]] = deque()
         ids: deque[str] = deque()

@@ -94,7 +94,7 @@ class WatchedRun:
             "status": "ok",
             "results": [id_] * size,
             "stats": stats,
-            "clock": self.now - EPOCH_MS,
+            "last_event_ms": self.now - EPOCH_MS,
             **fields,
         }
         return self.feed(ChunkFinished, id_, ChunkReport(**report))

@@ -136,11 +136,11 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
             if change:
                 probes.add(call)
         assert len(probes) <= 1
-        assert len(state.failures) <= failures
+        assert len(state.failure_times) <= failures
 
 
 def test_the_circuit_of_the_chunk_whose_call_ended_last_is_used() -> None:
-    open_circuit, closed_circuit = CircuitState((1, 2), opened=20, ended=20), CircuitState(ended=10)
+    open_circuit, closed_circuit = CircuitState((1, 2), opened_at=20, ended_at=20), CircuitState(ended_at=10)
     assert latest({"a": open_circuit}, {"a": closed_circuit, "b": closed_circuit}) == {
         "a": open_circuit,
         "b": closed_circuit,
@@ -270,7 +270,7 @@ def test_a_probe_interrupted_by_a_cancel_has_ended() -> None:
     run.feed(CancelRequested, "enough")
     run.feed(ToolFinished, probe, error("cancelled", "cancelled"), cancelled=True)
     assert run.finish.status == "cancelled"
-    assert run.machine.state.circuits["start/first"].probing == ""
+    assert run.machine.state.circuits["start/first"].probe_call == ""
 
 
 REGION = """\

@@ -44,7 +44,7 @@ def test_the_run_has_the_status_of_the_final_step(message: str | None, fails: bo
     assert workflow == "workflow.finished"
     assert last_type == ("playbook.failed" if status == "failed" else "playbook.completed")
     assert row == same == status.upper()
-    assert [event.meta.get("given_status") for event in run.events[-2:]] == [message, message]
+    assert [event.meta.get("final_status") for event in run.events[-2:]] == [message, message]
     assert run.finish.failures.total == int(fails) + (status == "failed" and not (fails and not handled))
 
 

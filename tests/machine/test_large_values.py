@@ -113,7 +113,7 @@ def test_large_values_of_the_request_are_stored_once_before_continue_as_new() ->
     assert len(store.hold()) == 4  # of the payload and of the workload
     assert store.size() < 3000
     assert run.machine.is_idle is False  # the call of the first step
-    assert run.machine.state.kept.keys() == {"payload", "workload"}
+    assert run.machine.state.stored_values.keys() == {"payload", "workload"}
 
 
 def test_a_template_loads_nothing_but_the_value_that_it_reads() -> None:

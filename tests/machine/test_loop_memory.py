@@ -74,7 +74,7 @@ def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:
 
     def start_loop() -> None:
         machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
-        machine.feed(Started(EPOCH_MS, {"found": None}, kept=references))
+        machine.feed(Started(EPOCH_MS, {"found": None}, stored_payload=references))
         progress = machine.state.runs["start#1"].loop
         assert progress is not None
         assert len(progress.ranges) == ITEMS // 2_000 - 1

@@ -45,7 +45,12 @@ def test_only_the_pipeline_changes_its_state(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["pipeline.phase = 'ready'", "self._state.last = 1", "a, state.task.page = 1, 2", "pipeline.state.task.calls += 1"],
+    [
+        "pipeline.phase = 'ready'",
+        "self._state.last_success = 1",
+        "a, state.progress.page = 1, 2",
+        "pipeline.state.progress.earlier_calls += 1",
+    ],
 )
 def test_a_change_elsewhere_is_found(line: str) -> None:
     assert len(list(written_names(line))) == 1

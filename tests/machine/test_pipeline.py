@@ -316,7 +316,7 @@ def test_a_break_holds_after_the_sinks_of_its_task() -> None:
     rules = "policy: {rules: [{when: '{{ true }}', then: {do: break}}]}"
     text = pipeline(f"      - {{name: a, kind: noop, spec: {{{rules}}}, {sink}}}\n      - {{name: b, kind: noop}}\n")
     ending_report = msgspec.structs.replace(ok(1), rule=0)
-    run = run_text(text, lambda call: ending_report if call.store is None else ok(1))
+    run = run_text(text, lambda call: ending_report if call.outcome_to_store is None else ok(1))
     assert [call.task for call in run.calls] == ["a", "a"]
 
 

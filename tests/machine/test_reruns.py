@@ -12,7 +12,7 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.facts import Earlier
+from noetl_temporal.machine.facts import RerunSource
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.reruns import problem_before, region_of, state_before
 from noetl_temporal.machine.state import PlaybookState, Stop
@@ -94,14 +94,14 @@ class Recording:
     problems: dict[str, str] = field(default_factory=dict[str, str])
     pick: Callable[[int], int] | None = None
 
-    def run(self, payload: dict[str, Json] | None = None, earlier: Earlier | None = None, id_: int = 7) -> Run:
+    def run(self, payload: dict[str, Json] | None = None, earlier: RerunSource | None = None, id_: int = 7) -> Run:
         machine = Machine(self.graph, execution_id=id_, secrets_key=SECRETS_KEY)
         machine.observer = self._note
         driver = Driver(self.answer, self.pick)
         return Run(driver.drive(machine, payload, earlier=earlier), driver.events, driver.calls, driver.delays)
 
     def _note(self, step: str, state: PlaybookState) -> None:
-        if state.counts.get(step):
+        if state.run_counts.get(step):
             return
         problem = problem_before(self.graph, state, step)
         if problem is None:
@@ -110,7 +110,7 @@ class Recording:
             self.problems[step] = problem
 
     def rerun(self, step: str, payload: dict[str, Json] | None = None) -> Run:
-        return self.run(payload, Earlier(7, step, SECRETS_KEY, self.states[step]), id_=8)
+        return self.run(payload, RerunSource(7, step, SECRETS_KEY, self.states[step]), id_=8)
 
 
 def recording(steps: str, answer: Callable[[ToolCall], Any], pick: Callable[[int], int] | None = None) -> Recording:
@@ -295,7 +295,7 @@ def test_references_to_secrets_are_valid_in_the_rerun() -> None:
     first_run.run()
     machine = Machine(first_run.graph, execution_id=8, secrets_key="another")
     driver = Driver(lambda _: 1)
-    driver.drive(machine, earlier=Earlier(7, "last", SECRETS_KEY, first_run.states["last"]))
+    driver.drive(machine, earlier=RerunSource(7, "last", SECRETS_KEY, first_run.states["last"]))
     [call] = driver.calls
     [reference] = references_in(call.config["message"], "another")
     assert (reference.reference.name, reference.reference.path) == ("billing", ("token",))

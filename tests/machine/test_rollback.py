@@ -26,8 +26,8 @@ def test_a_changed_state_is_as_before() -> None:
     state_, runs = state()
     before = state_snapshot(state_)
     checkpoint = Checkpoint(state_, runs)
-    pipeline_of(runs["3"]).pending = "x"
-    pipeline_of(runs["3"]).task.bound["name"] = 1
+    pipeline_of(runs["3"]).pending_id = "x"
+    pipeline_of(runs["3"]).progress.rebound_input["name"] = 1
     del runs["4"]
     runs["new"] = iteration(COUNT)
     for run in runs.all_mutable()[10:20]:

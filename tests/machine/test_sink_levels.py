@@ -50,7 +50,9 @@ class Storing:
     """Performs calls, and those that only store."""
 
     def __init__(self) -> None:
-        self.activity = Activity(lambda call: ToolReport(call.store) if call.store else response(call))
+        self.activity = Activity(
+            lambda call: ToolReport(call.outcome_to_store) if call.outcome_to_store else response(call)
+        )
 
     def run(self, text: str) -> Run:
         return run_text(text.replace("{{ city }}", "{{ city | default('bern') }}"), self.activity)

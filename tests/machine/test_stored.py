@@ -288,7 +288,7 @@ def test_items_of_a_loop_are_stored_before_the_first_begins_and_leave_the_state(
     assert not any(isinstance(command, RunChunk) for command in run.commands)
     commands = run.feed(ValuesStored, keep.id, (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     inputs = [command.input for command in commands if isinstance(command, RunChunk)]
-    assert [(input_.kept_items, input_.kept_scope, input_.items, input_.first, input_.total) for input_ in inputs] == [
+    assert [(input_.stored_items, input_.scope_key, input_.items, input_.first, input_.total) for input_ in inputs] == [
         (Part("a", 0, 4), "scope", [], 0, 8),
         (Part("b", 0, 4), "scope", [], 4, 8),
     ]
@@ -302,9 +302,9 @@ def test_items_that_a_chunk_returned_are_the_last_of_its_part() -> None:
     run = WatchedRun(LOOP % "done", "workload: {name: x}\n")
     run.feed(ValuesStored, "start/1:items", (PayloadRef("a", 9), PayloadRef("b", 9), PayloadRef("scope", 30)))
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
-    commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, unstarted=3, clock=EPOCH_MS))
+    commands = run.feed(ChunkFinished, "start/1", ChunkReport("ok", [1], stats, unstarted=3, last_event_ms=EPOCH_MS))
     [chunk_input] = [command.input for command in commands if isinstance(command, RunChunk)]
-    assert (chunk_input.first, chunk_input.kept_items) == (1, Part("a", 1, 3))
+    assert (chunk_input.first, chunk_input.stored_items) == (1, Part("a", 1, 3))
 
 
 @pytest.mark.usefixtures("small_chunks")
@@ -333,7 +333,7 @@ def test_the_counts_of_a_loop_are_read_without_its_results(template: str, is_loa
     stats = {"total": 4, "success": 4, "failed": 0, "skipped": 0}
     for id_, key in (("start/1", "c"), ("start/1/4", "d")):
         reference = StoredRef((Part(key, 0, 4),), 9)
-        run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=reference, clock=EPOCH_MS))
+        run.feed(ChunkFinished, id_, ChunkReport("ok", [], stats, stored=reference, last_event_ms=EPOCH_MS))
     commands = [command for command in run.commands if isinstance(command, LoadValue)]
     assert bool(commands) is is_loaded
     if commands:
@@ -364,7 +364,7 @@ def test_a_chunk_stores_its_results_before_it_ends() -> None:
 
 
 def test_parts_that_follow_each_other_are_one() -> None:
-    state = LoopState(results={0: 1, 1: 2, 4: 3}, stored={5: LARGE})
+    state = LoopState(results={0: 1, 1: 2, 4: 3}, stored_results={5: LARGE})
     parts = stored_results(state, range(7), PayloadRef("r", 7))
     assert parts.parts == (Part("r", 0, 2), Part(count=2), Part("r", 2, 1), Part("large"), Part(count=1))
 

@@ -52,7 +52,9 @@ class Run:
         self.now = EPOCH_MS
         self.machine = Machine(self.graph, execution_id=1, limit=STORED_BYTES)
         references = {"/items": PAGES, "/deep/items": PAGES}
-        start = Started(self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, kept=references)
+        start = Started(
+            self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, stored_payload=references
+        )
         self.commands = self.machine.feed(start)
 
     def feed(self, fact: Any, *arguments: Any) -> list[Command]:
@@ -65,13 +67,13 @@ class Run:
     @property
     def parts(self) -> list[Part | None]:
         """Of the chunks that began with the last fact."""
-        return [command.input.kept_items for command in self.commands if isinstance(command, RunChunk)]
+        return [command.input.stored_items for command in self.commands if isinstance(command, RunChunk)]
 
     def end_chunk(self, size: int, key: str, number: int) -> None:
         [first, *_] = [id_ for id_, pending in self.machine.state.pending.items() if pending.kind == "chunk"]
         stats = {"total": size, "success": size, "failed": 0, "skipped": 0}
         reference = StoredRef((Part(key, 0, size),), 50)
-        self.feed(ChunkFinished, first, ChunkReport("ok", [], stats, clock=self.now + number, stored=reference))
+        self.feed(ChunkFinished, first, ChunkReport("ok", [], stats, last_event_ms=self.now + number, stored=reference))
 
 
 def loads(commands: list[Command]) -> list[LoadValue]:
@@ -147,14 +149,14 @@ def test_a_large_scope_is_stored_once_for_all_chunks() -> None:
     assert keep.values == ({"workload": {"text": "x" * 70_000}},)
     run.feed(ValuesStored, keep.id, (PayloadRef("scope", 70_020),))
     inputs = [command.input for command in run.commands if isinstance(command, RunChunk)]
-    assert {(input_.kept_scope, len(input_.scope)) for input_ in inputs} == {("scope", 0)}
+    assert {(input_.scope_key, len(input_.scope)) for input_ in inputs} == {("scope", 0)}
     assert run.parts == [Part("a", 0, 3), Part("a", 3, 3)]
 
 
 def test_items_that_a_chunk_returns_are_the_next_of_its_part() -> None:
     run = Run("workload.items")
     stats = {"total": 1, "success": 1, "failed": 0, "skipped": 0}
-    run.feed(ChunkFinished, "start/1/3", ChunkReport("ok", [1], stats, unstarted=2, clock=run.now))
+    run.feed(ChunkFinished, "start/1/3", ChunkReport("ok", [1], stats, unstarted=2, last_event_ms=run.now))
     assert run.parts == [Part("a", 4, 2)]
 
 
@@ -169,7 +171,7 @@ def test_a_loop_over_the_results_of_a_loop_has_their_parts() -> None:
 def test_the_first_call_waits_for_no_list_that_it_does_not_read() -> None:
     graph = compile_or_raise(playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.name }}'}\n"))
     machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
-    commands = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, kept={"/items": PAGES}))
+    commands = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, stored_payload={"/items": PAGES}))
     assert any(isinstance(command, CallTool) for command in commands)
     assert machine.feed(Continued(EPOCH_MS + 1)) == []
 

@@ -80,10 +80,10 @@ def test_a_rule_sees_which_attempt_it_was() -> None:
 def test_its_sinks_are_performed_by_a_call_of_their_own() -> None:
     """No activity has the result of the child."""
     sink = "      sink: {tool: {kind: postgres, auth: pg, table: t, data: {t: '{{ output.data.temperature }}'}}}\n"
-    finished_run = run(sink, lambda call: ok(None) if call.store else ok({"temperature": 3}))
+    finished_run = run(sink, lambda call: ok(None) if call.outcome_to_store else ok({"temperature": 3}))
     call, store = finished_run.calls
     assert (call.kind, call.sinks) == ("playbook", ())
-    assert (store.kind, len(store.sinks), store.store) == (
+    assert (store.kind, len(store.sinks), store.outcome_to_store) == (
         "postgres",
         1,
         {"status": "ok", "result": {"temperature": 3}},

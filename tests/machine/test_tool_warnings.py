@@ -38,7 +38,9 @@ def test_a_loop_reports_it_once() -> None:
 
 def test_a_call_that_fails_reports_it_too() -> None:
     assert warnings_of(STEP, error(meta={"warning": WARNING})) == [f"read: {WARNING}"]
-    failed = ToolReport({"status": "ok", "result": 1, "meta": {"warning": WARNING}}, failed=RuleFailure("no number"))
+    failed = ToolReport(
+        {"status": "ok", "result": 1, "meta": {"warning": WARNING}}, rule_failure=RuleFailure("no number")
+    )
     assert warnings_of(STEP, failed) == [f"read: {WARNING}"]
 
 

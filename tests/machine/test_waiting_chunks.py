@@ -52,7 +52,7 @@ def test_no_signal_is_lost_or_taken_twice(actions: list[tuple[Any, ...]]) -> Non
     pair.settle()
     assert pair.finish is not None
     assert pair.finish.status == "completed"
-    kept_data = [signal.data for queue in pair.parent.state.signals.values() for signal in queue]
+    kept_data = [signal.data for queue in pair.parent.state.queued_signals.values() for signal in queue]
     results = pair.parent.state.records["start"].outcome["result"]["results"]
     others = [pair.parent.state.records[name].outcome["result"] for name in ("after", "then")]
     received_results = [chunk for chunk in (*results, *others) if chunk is not None]
@@ -70,7 +70,7 @@ def test_a_signal_that_comes_too_late_for_an_item_goes_to_the_next_wait() -> Non
     assert len(pair.down) == 1
     pair.time_out(0)  # while the answer is on its way
     pair.settle()
-    assert [(signal.data, signal.key) for signal in pair.parent.state.signals["paid"]] == [(1, "0")]
+    assert [(signal.data, signal.key) for signal in pair.parent.state.queued_signals["paid"]] == [(1, "0")]
     for _ in range(3):
         pair.time_out(0)
     pair.settle()
@@ -84,7 +84,7 @@ def test_a_chunk_that_reports_its_waits_again_gets_no_second_answer() -> None:
     pair.signal(0)
     pair.signal(0)
     pair.settle()
-    assert [signal.data for signal in pair.parent.state.signals["paid"]] == [2]
+    assert [signal.data for signal in pair.parent.state.queued_signals["paid"]] == [2]
     assert pair.parent.state.sent_answers == {}
 
 
@@ -100,7 +100,7 @@ def test_a_message_of_a_chunk_that_somebody_repeats_makes_no_signal() -> None:
     pair.down.append(handed_signal)
     pair.settle()
     pair.feed(WaitClosed, wait_id, False, handed_signal.answer.signal)
-    assert pair.parent.state.signals == {}
+    assert pair.parent.state.queued_signals == {}
     assert pair.parent.state.sent_answers == {}
 
 
@@ -111,7 +111,7 @@ def test_a_signal_that_an_item_took_before_a_reset_ends_no_other_wait() -> None:
     wait_id, *_ = pair.parent.state.waits
     pair.feed(WaitClosed, wait_id, True, None, 7)
     pair.feed(Signalled, 7, Signal("paid", "once"))
-    assert (pair.parent.state.signals, pair.parent.state.sent_answers, list(pair.down)) == ({}, {}, [])
+    assert (pair.parent.state.queued_signals, pair.parent.state.sent_answers, list(pair.down)) == ({}, {}, [])
     assert pair.events.count("signal.received") == 1
     pair.feed(Signalled, 8, Signal("paid", "next"))
     assert [answer.result for answer in pair.parent.state.sent_answers.values()] == ["next"]

@@ -115,7 +115,7 @@ def test_signals_before_their_wait_are_kept_in_order(snapshots: bool) -> None:
     assert not run.waits
     run.call_ends()
     assert run.finish.result == 2
-    assert run.machine.state.signals == {}
+    assert run.machine.state.queued_signals == {}
 
 
 def test_a_signal_after_its_wait_is_kept_for_the_next_run_of_the_step() -> None:
@@ -274,7 +274,7 @@ def test_a_kept_signal_with_a_key_waits_for_its_own() -> None:
     run.signal("paid", "for none", "none")
     run.call_ends()
     assert [wait.name for wait in run.waits] == ["a"]
-    assert run.machine.state.signals["paid"] == [Signal("paid", "for none", "none", request=2)]
+    assert run.machine.state.queued_signals["paid"] == [Signal("paid", "for none", "none", request_id=2)]
 
 
 def test_a_repeated_request_is_harmless() -> None:
@@ -284,11 +284,11 @@ def test_a_repeated_request_is_harmless() -> None:
     )
     run.feed(Signalled, 5, Signal("paid", 1))
     run.feed(Signalled, 5, Signal("paid", 1))
-    assert run.machine.state.signals["paid"] == [Signal("paid", 1, request=5)]
+    assert run.machine.state.queued_signals["paid"] == [Signal("paid", 1, request_id=5)]
     for number in range(6, 7 + MAX_REQUESTS):
         run.feed(Signalled, number, Signal("paid"))
     assert is_repeated(5, run.machine.state, ())
-    assert len(run.machine.state.requests) <= MAX_REQUESTS
+    assert len(run.machine.state.request_ids) <= MAX_REQUESTS
 
 
 # ---- refusals --------------------------------------------------------------------------------------------------------

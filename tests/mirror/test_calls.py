@@ -136,7 +136,7 @@ async def test_a_call_that_only_stores_is_not_an_attempt(
 ) -> None:
     sink = {"kind": "postgres", "key": "k1", "status": "ok", "started": 10, "ended": 20, "rows": 2}
     report = {"outcome": {"status": "ok"}, "attempts": [_record(1, sinks=[sink])]}
-    line = call(execution_id, 1, {"report": report}, store={"status": "ok", "result": [1, 2]})
+    line = call(execution_id, 1, {"report": report}, outcome_to_store={"status": "ok", "result": [1, 2]})
     rows = await _rows(scripts, dsn, log, execution_id, line)
     assert [row["event_type"] for row in rows] == ["sink.started", "sink.done"]
 

@@ -104,11 +104,11 @@ class Frame:
     async def segments(self, end: FrameEnd) -> Sequence[Segment]:
         """All segments, the first one first."""
         segments: list[Segment] = []
-        key: str | None = end.segments
+        key: str | None = end.last_segment
         chain = SegmentChain()
         while key is not None:
             segments.insert(0, await read_segment(self.values, key, chain))
-            key = segments[0].older
+            key = segments[0].previous_key
         return segments
 
     async def entries(self, end: FrameEnd) -> list[dict[str, Any]]:

@@ -100,7 +100,7 @@ async def test_an_attempts_rules_know_the_time() -> None:
 async def test_a_rule_that_cannot_be_evaluated_is_reported_with_the_attempts() -> None:
     soon = CallRule(4, "retry", "error", delay=Value("{{ output.error.message[:4] }}", {"": Span(3, 1, 3, 9)}))
     report = await attempt(soon, BUSY, earlier=1)
-    assert report.failed == RuleFailure("delay is 'busy', expected seconds or a duration like 30s", 4)
+    assert report.rule_failure == RuleFailure("delay is 'busy', expected seconds or a duration like 30s", 4)
     assert [attempt.status for attempt in report.attempts] == ["error", "error"]
 
 

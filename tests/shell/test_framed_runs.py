@@ -301,7 +301,7 @@ async def items_of_frame(handle: RunHandle) -> str:
         for event in history.events
         if event.HasField("activity_task_scheduled_event_attributes")
     ]
-    key: str = msgspec.json.decode(scheduled_attributes.input.payloads[0].data)["input"]["kept_items"]["key"]
+    key: str = msgspec.json.decode(scheduled_attributes.input.payloads[0].data)["input"]["stored_items"]["key"]
     return key
 
 

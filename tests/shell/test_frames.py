@@ -323,7 +323,7 @@ async def test_a_heartbeat_is_small_and_names_what_is_stored(servers: Addresses)
     frame = Frame(input_of(chunk_of(1500)), servers.postgres, number)
     end = await frame.start()
     assert max(len(msgspec.json.encode(beat)) for beat in frame.beats) < 300
-    assert frame.beats[-1].head == end.segments
+    assert frame.beats[-1].head == end.last_segment
     assert len(await frame.segments(end)) >= 3
     assert all(len(segment.state.get("results", {})) == 0 for segment in await frame.segments(end))
 
@@ -373,7 +373,7 @@ async def test_a_frame_with_missing_values_ends_and_names_them(servers: Addresse
     frame = Frame(chunk_input, servers.postgres, number)
     if missing == "input":
         frame = Frame(
-            msgspec.structs.replace(chunk_input, items=[], kept_items=Part("gone", 0, 3)), servers.postgres, number
+            msgspec.structs.replace(chunk_input, items=[], stored_items=Part("gone", 0, 3)), servers.postgres, number
         )
     else:
         frame.details = FrameDetails(head="gone")

@@ -104,7 +104,7 @@ def _chained_converter(links: Mapping[str, str | None], padding: int = 0) -> Dat
 def _frame_ended() -> HistoryEvent:
     event = HistoryEvent(event_type=EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
     result = event.activity_task_completed_event_attributes.result.payloads.add()
-    result.metadata["encoding"], result.data = b"json/plain", msgspec.json.encode({"segments": "k"})
+    result.metadata["encoding"], result.data = b"json/plain", msgspec.json.encode({"last_segment": "k"})
     return event
 
 

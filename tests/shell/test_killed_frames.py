@@ -161,6 +161,6 @@ async def test_no_item_in_a_heartbeat_is_called_again(servers: Addresses) -> Non
     async with site() as web:
         frames = Frames(servers, web, "spec: {}")
         await frames.run(frames.in_the_middle)
-    assert frames.details.below > 0
-    assert {web.calls[f"/size/{item}"] for item in range(frames.details.below)} == {1}
+    assert frames.details.ended_prefix > 0
+    assert {web.calls[f"/size/{item}"] for item in range(frames.details.ended_prefix)} == {1}
     assert {web.calls[f"/size/{item}"] for item in range(ITEMS)} <= {1, 2}

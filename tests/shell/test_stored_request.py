@@ -89,7 +89,11 @@ async def test_a_loop_runs_over_the_list_and_templates_read_it(servers: Addresse
         assert (report.status, report.result) == ("completed", AFTER)
         run_input = await input_of(servers, handle)
         assert run_input.payload == {**with_values_at(PLACES[place], {place: None}), "name": "x"}
-        assert [(part.start, part.count) for part in run_input.kept[place].parts] == [(0, 20), (0, 20), (0, 10)]
+        assert [(part.start, part.count) for part in run_input.stored_payload[place].parts] == [
+            (0, 20),
+            (0, 20),
+            (0, 10),
+        ]
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
         assert await audit_execution(servers.postgres, handle.execution_id) == []
         recorded_execution = await recorded_run(
@@ -104,7 +108,7 @@ async def test_the_event_log_owns_the_pages_and_has_their_size(servers: Addresse
         handle = await submit(client, place=place)
         await handle.result()
         await follow_execution(client.temporal, servers.postgres, handle.workflow_id)
-        reference = (await input_of(servers, handle)).kept[place]
+        reference = (await input_of(servers, handle)).stored_payload[place]
     log = await asyncpg.connect(servers.postgres)
     try:
         owned_keys = await log.fetch("SELECT key FROM noetl.payload_owner WHERE execution_id = $1", handle.execution_id)
@@ -138,7 +142,7 @@ async def test_a_run_that_continues_as_new_keeps_the_references(
         handle = await submit(client, place=place)
         assert (await handle.result()).result == AFTER
         last = await input_of(servers, handle)
-    reference = last.state["machine"]["kept"]
+    reference = last.state["machine"]["stored_values"]
     assert len(reference["workload"][place]["parts"]) == 3
     assert reference["payload"] == reference["workload"]
 
@@ -157,7 +161,7 @@ async def test_values_that_the_start_of_a_run_may_read_are_not_stored(servers: A
         handle = await submit(client, head=head)
         assert (await handle.result()).result == AFTER
         run_input = await input_of(servers, handle)
-    assert (run_input.payload["items"], run_input.kept) == (ITEMS, {})
+    assert (run_input.payload["items"], run_input.stored_payload) == (ITEMS, {})
 
 
 def test_a_page_has_a_limited_size(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, co
 
 def begin_no_more(progress: LoopProgress) -> None:
     """Begin no more chunks."""
-    progress.unbegun += progress.ranges
+    progress.skipped_ranges += progress.ranges
     progress.ranges.clear()
 
 

@@ -113,7 +113,7 @@ class CursorMachine(LoopMachine):
         """Whether another claim may begin. As many may run at once as have found rows, so few poll an empty table."""
         progress = self._progress
         claiming = sum(claimer.is_claiming for claimer in progress.claimers.values())
-        is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.found)
+        is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.claims_with_rows)
         return is_free and self._may_claim() and self._rows_to_claim() > 0
 
     def _rows_to_claim(self) -> int:
@@ -129,23 +129,23 @@ class CursorMachine(LoopMachine):
         number = progress.claims
         progress.claimers[number] = Claimer(self._rows_to_claim(), at)
         id_ = self._run_id(f"claim-{number}")
-        run = Iteration(id=id_, event_id=self.input.event_id, started=at, index=-1, claim=number)
+        run = Iteration(id=id_, event_id=self.input.event_id, started=at, index=-1, claim_number=number)
         self.state.runs[run.id] = run
         self._begin_pipeline(run)
 
     def _claim_ended(self, run: Iteration, end: End) -> None:
-        state, progress, claimer = self.state, self._progress, self._progress.claimers[run.claim]
+        state, progress, claimer = self.state, self._progress, self._progress.claimers[run.claim_number]
         rows = self._rows_of(end)
         del state.runs[run.id]
         self._take_pipeline(run)
         claimer.is_claiming = False
         if rows:
-            progress.found += 1
+            progress.claims_with_rows += 1
             progress.rows += len(rows)
             claimer.waiting = [rows] if self._cursor.process == "frame" else list(rows)
             return
-        del progress.claimers[run.claim]
-        progress.found, progress.is_drained = 0, progress.is_drained or not claimer.is_overtaken
+        del progress.claimers[run.claim_number]
+        progress.claims_with_rows, progress.is_drained = 0, progress.is_drained or not claimer.is_overtaken
 
     def _rows_of(self, end: End) -> list[Json]:
         """Return the rows that a claim took; a claim that failed fails the loop. Raises NotLoaded."""
@@ -169,7 +169,7 @@ class CursorMachine(LoopMachine):
     def _begin_row(self, number: int) -> None:
         claimer = self._progress.claimers[number]
         claimer.running += 1
-        self._begin_iteration(self.state.next, claim=number, row=claimer.waiting.pop(0))
+        self._begin_iteration(self.state.next_position, claim=number, row=claimer.waiting.pop(0))
 
     def _run_ended(self, run: Iteration, end: End, kind: str) -> None:
         if run.row is None:
@@ -225,10 +225,10 @@ class CursorMachine(LoopMachine):
 
     def _row_over(self, run: Iteration, end: End, cause: Failure | None) -> None:
         progress = self._progress
-        claimer = progress.claimers[run.claim]
+        claimer = progress.claimers[run.claim_number]
         claimer.running -= 1
         if not claimer.running and not claimer.waiting:
-            del progress.claimers[run.claim]
+            del progress.claimers[run.claim_number]
             progress.is_drained = False
             for other in progress.claimers.values():
                 other.is_overtaken = other.is_claiming
@@ -249,7 +249,10 @@ class CursorMachine(LoopMachine):
     def _host(self, run: Iteration) -> Host:
         if run.row is None:
             step = {"step": self.input.step.name, "loop_id": self.input.loop_id}
-            names = {FRAME_MAX_ROWS: self._progress.claimers[run.claim].requested, **lease_names(self.input, run.claim)}
+            names = {
+                FRAME_MAX_ROWS: self._progress.claimers[run.claim_number].requested,
+                **lease_names(self.input, run.claim_number),
+            }
             return self._statement_host(self._plans["claim"], run, names, step)
         if run.settlement is None:
             return self.host_of(run)
@@ -262,12 +265,12 @@ class CursorMachine(LoopMachine):
         return StatementHost(self.input, plan, self.state, run, self._journal, names, meta, self._outer_lease())
 
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
-        names = {"row": iteration.row, **lease_names(self.input, iteration.claim)}
-        since = self._progress.claimers[iteration.claim].since
+        names = {"row": iteration.row, **lease_names(self.input, iteration.claim_number)}
+        since = self._progress.claimers[iteration.claim_number].since
         return renewal(self._cursor, self._limits, since, Chain(names, self.input.scope), self._outer_lease())
 
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
-        names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim)}
+        names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim_number)}
         settlement = run.settlement
         return (
             names
@@ -281,7 +284,7 @@ class CursorMachine(LoopMachine):
         return 0 if is_over else max(0, self._limits.rows - self._progress.rows)
 
     def _item_count(self) -> int:
-        return self.state.next
+        return self.state.next_position
 
 
 def _iteration_outcome(settlement: Settlement) -> PlainOutcome:

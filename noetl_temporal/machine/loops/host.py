@@ -58,7 +58,7 @@ class IterationHost:
         self.secrets_key = input_.secrets_key
         self.prefix = self.run_id = iteration.id
         self.key = f"{input_.execution_id}/{input_.loop_id}/{iteration.index}"
-        self.step_run_key = f"{input_.execution_id}/{input_.run}"
+        self.step_run_key = f"{input_.execution_id}/{input_.step_run_id}"
         self.parent_id = iteration.event_id
         self.iteration: int | None = iteration.index
         self.meta: Mapping[str, Any] = iteration_ids(input_, iteration.index)
@@ -71,7 +71,7 @@ class IterationHost:
 
     def _lazy_names(self) -> LazyNames:
         run = self._iteration
-        return LazyNames(partial(_iteration_names, self._input, run.index, run.bound, run.claim, run.row))
+        return LazyNames(partial(_iteration_names, self._input, run.index, run.iter_values, run.claim_number, run.row))
 
     def lease(self) -> LeaseRenewal | None:
         """Return the lease of the iteration's row."""
@@ -81,7 +81,7 @@ class IterationHost:
         """Return the names of the iteration. They shadow the ``results`` of its region, and these the outer names."""
         outer, loop_ctx, run = self._input.scope, self._loop.ctx, self._iteration
         set_names = LazyNames(partial(_names_set, run.ctx, loop_ctx, outer, self.journal.feed.at))
-        return Chain(*layers, self._names, set_names, run.bound, run.ctx, loop_ctx, results, outer)
+        return Chain(*layers, self._names, set_names, run.iter_values, run.ctx, loop_ctx, results, outer)
 
     @property
     def iter_names(self) -> Mapping[str, Any]:
@@ -123,8 +123,8 @@ class IterationHost:
         for target, value in values:
             root, path, operator = json_trees.split_target(target)
             if root == "iter":
-                run.bound = json_trees.with_value(
-                    run.bound, path, json_trees.value_to_write([run.bound], path, operator, value)
+                run.iter_values = json_trees.with_value(
+                    run.iter_values, path, json_trees.value_to_write([run.iter_values], path, operator, value)
                 )
                 self._names = self._lazy_names()
             else:

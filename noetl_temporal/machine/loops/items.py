@@ -30,19 +30,20 @@ ITEM_WORK = 6
 
 
 class Selection(msgspec.Struct):
-    """The progress of selecting the items of a loop: ``where`` was evaluated for the first ``position`` items, and
-    matched those at the indices ``kept``. ``keys`` are the sort keys of the first selected items. ``left_out`` counts
-    the items for which ``where`` used an undefined name, ``undefined`` is the first such name and ``example`` the index
-    of its item.
+    """The progress of selecting the items of a loop.
+
+    ``where`` was evaluated for the first ``position`` items, and matched those at ``selected_indexes``. ``keys`` are
+    the sort keys of the first selected items. For ``undefined_count`` items ``where`` used an undefined name:
+    ``undefined_name`` is the first such name, and ``undefined_position`` the index of its item.
     """
 
     items: list[Json]
     position: int = 0
-    kept: list[int] = []
+    selected_indexes: list[int] = []
     keys: list[Json] = []
-    left_out: int = 0
-    undefined: str = ""
-    example: int = 0
+    undefined_count: int = 0
+    undefined_name: str = ""
+    undefined_position: int = 0
 
 
 def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
@@ -90,11 +91,11 @@ def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
         names = _item_scope(loop, scope, selection.items[selection.position])
         verdict = templates.predicate(loop.where.source, names, loop.where.span)
         if verdict.matched:
-            selection.kept.append(selection.position)
+            selection.selected_indexes.append(selection.position)
         elif name := undefined_name(verdict):
-            selection.left_out += 1
-            if not selection.undefined:
-                selection.undefined, selection.example = name, selection.position
+            selection.undefined_count += 1
+            if not selection.undefined_name:
+                selection.undefined_name, selection.undefined_position = name, selection.position
         selection.position += 1
     return selection.position == len(selection.items)
 
@@ -103,10 +104,16 @@ def warning_of(
     loop: Loop, scope: Mapping[str, Any], selection: Selection, names: NamesProfile
 ) -> ConditionWarning | None:
     """Return the warning about ``where`` after all items were selected; None if there is none."""
-    if loop.where is None or not selection.undefined or not is_reported(names, (bool(selection.kept),)):
+    if (
+        loop.where is None
+        or not selection.undefined_name
+        or not is_reported(names, (bool(selection.selected_indexes),))
+    ):
         return None
-    item_scope = _item_scope(loop, scope, selection.items[selection.example])
-    message = left_out(loop.where.source, item_scope, selection.undefined, selection.left_out, len(selection.items))
+    item_scope = _item_scope(loop, scope, selection.items[selection.undefined_position])
+    message = left_out(
+        loop.where.source, item_scope, selection.undefined_name, selection.undefined_count, len(selection.items)
+    )
     return ConditionWarning(message, loop.where.span)
 
 
@@ -126,7 +133,7 @@ def _compute_keys(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
 
 
 def _selected_indexes(loop: Loop, selection: Selection) -> Sequence[int]:
-    return range(len(selection.items)) if loop.where is None else selection.kept
+    return range(len(selection.items)) if loop.where is None else selection.selected_indexes
 
 
 def _order_items(loop: Loop, selection: Selection) -> list[Json]:

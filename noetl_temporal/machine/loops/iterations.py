@@ -82,14 +82,14 @@ class Iterations(Engine[LoopState, Iteration]):
 
     def _start_iterations(self) -> None:
         while self._can_begin_iteration() and self._may_start():
-            self._begin_iteration(self.state.next)
+            self._begin_iteration(self.state.next_position)
 
     def _can_begin_iteration(self) -> bool:
         return len(self.state.runs) < self.input.max_in_flight and self._has_items_left()
 
     def _has_items_left(self) -> bool:
         state = self.state
-        return state.stop is None and not state.is_closed and state.next < len(self.input.items)
+        return state.stop is None and not state.is_closed and state.next_position < len(self.input.items)
 
     def _may_start(self) -> bool:
         return not (self.state.is_idling or self.state.pause is not None or self.budget.is_spent())
@@ -102,9 +102,9 @@ class Iterations(Engine[LoopState, Iteration]):
     def _begin_iteration(self, position: int, *, claim: int = 0, row: Json = None) -> None:
         self.budget.work()
         state, index = self.state, self.input.first + position
-        state.next = position + 1
+        state.next_position = position + 1
         iteration = Iteration(self._run_id(str(index)), 0, self._journal.feed.at)
-        iteration.index, iteration.claim, iteration.row = index, claim, row
+        iteration.index, iteration.claim_number, iteration.row = index, claim, row
         iteration.event_id = self._journal.emit(
             "loop.iteration.started",
             self.input.step.name,
@@ -181,13 +181,15 @@ class Iterations(Engine[LoopState, Iteration]):
     def _add_result(self, index: int, outcome: PlainOutcome) -> None:
         reference = stored_in(outcome)
         if reference is not None and reference.is_one:
-            self.state.stored[index] = reference
+            self.state.stored_results[index] = reference
         else:
             self.state.results[index] = whole_result(outcome)
 
     def _iteration_failed(self, end: End, index: int, cause: Failure | None) -> None:
         step, source = self.input.step, self.input.source
-        failure = cause or failure_at(source, step.name, end.outcome, end.span, run=self.input.run, task=end.task)
+        failure = cause or failure_at(
+            source, step.name, end.outcome, end.span, run=self.input.step_run_id, task=end.task
+        )
         failure = replace(failure, iteration=index)
         self.state.failures = self.state.failures.with_item_failure(failure)
         if step.loop is not None and step.loop.on_error == "fail_fast":

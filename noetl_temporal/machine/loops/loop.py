@@ -79,8 +79,8 @@ class LoopMachine(Iterations):
     def _take_answer(self, wait_id: str, answer: Answer) -> None:
         wait = self.state.waits.get(wait_id)
         if wait is not None:
-            request = answer.signal.request if answer.signal is not None else 0
-            self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request=request))
+            request = answer.signal.request_id if answer.signal is not None else 0
+            self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request_id=request))
             self._machine_of_run(wait.run)._apply_answer(wait, answer)
         else:
             self._journal.send(self._return_command(wait_id, answer))
@@ -145,11 +145,11 @@ class LoopMachine(Iterations):
             self.state.failure = self.state.failure or error_outcome("internal", fact.error)
             self._drop_results()
         else:
-            self.state.kept = fact.kept[0]
+            self.state.results_ref = fact.references[0]
 
     def _drop_results(self) -> None:
         self.state.results.clear()
-        self.state.stored.clear()
+        self.state.stored_results.clear()
 
     def _cancel_stopped_runs(self) -> None:
         """A chunk that stops does not wait until its results are stored."""
@@ -171,7 +171,7 @@ class LoopMachine(Iterations):
     def _returned_count(self) -> int:
         """Return how many items are returned."""
         state = self.state
-        return len(self.input.items) - state.next if state.is_closed and state.stop is None else 0
+        return len(self.input.items) - state.next_position if state.is_closed and state.stop is None else 0
 
     def _item_count(self) -> int:
         """Return how many items count here."""
@@ -183,7 +183,7 @@ class LoopMachine(Iterations):
         state.phase = "ended"
         indices = range(self.input.first, self.input.first + total)
         results: list[Json] = []
-        if state.kept is None:
+        if state.results_ref is None:
             results = [state.results.get(index) for index in indices]
             size_failure = too_large(results, self._limit)
             if size_failure is not None:

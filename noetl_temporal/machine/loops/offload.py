@@ -42,9 +42,9 @@ def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | Non
     """Return the items of each range, unless they are stored already, then the scope. None if they are small, or if
     there is no payload store (``limit`` is at most INLINE_BYTES then).
     """
-    if limit <= INLINE_BYTES or not (progress.items or progress.kept):
+    if limit <= INLINE_BYTES or not (progress.items or progress.stored_items):
         return None
-    if progress.kept:
+    if progress.stored_items:
         return (progress.scope,) if _size(progress.scope) * len(progress.ranges) >= LARGE_BYTES else None
     if len(progress.ranges) < 2 and _size(progress.items) + _size(progress.scope) < LARGE_BYTES:
         return None
@@ -56,27 +56,27 @@ def replace_by_refs(progress: LoopProgress, references: Sequence[PayloadRef]) ->
     """Replace the items and the scope by references to them."""
     *ranges, scope = references
     for (first, size), reference in zip(progress.ranges if ranges else (), ranges, strict=True):
-        progress.kept[first] = Part(reference.key, 0, size)
-    progress.kept_scope = scope.key
+        progress.stored_items[first] = Part(reference.key, 0, size)
+    progress.scope_key = scope.key
     progress.items, progress.scope = [], {}
 
 
 def chunk_items_ref(progress: LoopProgress, chunk: Chunk) -> Part:
     """Return the reference to the items of a chunk, which are all or the last of one range."""
-    first = max(start for start in progress.kept if start <= chunk.first)
-    part = progress.kept[first]
+    first = max(start for start in progress.stored_items if start <= chunk.first)
+    part = progress.stored_items[first]
     return Part(part.key, part.start + chunk.first - first, chunk.size)
 
 
 def results_to_store(chunk: ChunkItems, state: LoopState, limit: int) -> list[Json] | None:
     """Return the results of a chunk that are not stored yet, in the order of the items; None where they need not be."""
-    if limit <= INLINE_BYTES or state.kept is not None:
+    if limit <= INLINE_BYTES or state.results_ref is not None:
         return None
     results = [result for _, result in sorted(state.results.items())]
-    if not (results or state.stored):
+    if not (results or state.stored_results):
         return None
     min_bytes = STORE_RESULTS_FROM_BYTES if chunk.total > chunk.size else LARGE_BYTES
-    return results if state.stored or _size(results) >= min_bytes else None
+    return results if state.stored_results or _size(results) >= min_bytes else None
 
 
 def stored_results(state: LoopState, indices: range, reference: PayloadRef) -> StoredRef:
@@ -87,9 +87,9 @@ def stored_results(state: LoopState, indices: range, reference: PayloadRef) -> S
         if index in state.results:
             _add(parts, Part(reference.key, position, 1))
             position += 1
-        elif index in state.stored:
-            _add(parts, state.stored[index].parts[0])
-            size += state.stored[index].bytes
+        elif index in state.stored_results:
+            _add(parts, state.stored_results[index].parts[0])
+            size += state.stored_results[index].bytes
         else:
             _add(parts, Part(count=1))
     return StoredRef(tuple(parts), size)

@@ -39,10 +39,10 @@ def chunk_report(
         attempts=state.attempts,
         retries=state.retries,
         unstarted=returned_count,
-        clock=state.ids.last,
+        last_event_ms=state.ids.last,
         steps=state.steps,
         warnings=tuple(state.warnings),
-        stored=None if state.kept is None else stored_results(state, indices, state.kept),
+        stored=None if state.results_ref is None else stored_results(state, indices, state.results_ref),
         unfinished=_unfinished_ranges(state, indices),
         circuits=state.circuits,
         route_records=state.route_records,
@@ -59,4 +59,4 @@ def _unfinished_ranges(state: LoopState, indices: range) -> tuple[tuple[int, int
     """Return the ranges of items without success; empty if no item succeeded, as all are unfinished then."""
     if not 0 < state.succeeded < len(indices):
         return ()
-    return consecutive(index for index in indices if index not in state.results and index not in state.stored)
+    return consecutive(index for index in indices if index not in state.results and index not in state.stored_results)

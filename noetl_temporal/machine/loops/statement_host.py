@@ -50,7 +50,7 @@ class StatementHost:
         self.secrets_key = input_.secrets_key
         self.run_id = run.id
         self.prefix = run.id if run.row is None else f"{run.id}-{label}"
-        suffix = f"claim-{run.claim}" if run.row is None else f"{run.index}-{label}"
+        suffix = f"claim-{run.claim_number}" if run.row is None else f"{run.index}-{label}"
         self.key = f"{input_.execution_id}/{input_.chunk_id}/{suffix}"
         self.step_run_key = self.key
         self.parent_id = run.event_id

@@ -22,7 +22,7 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
     others.
     """
     reports: dict[int, ChunkReport] = {}
-    ranges = [*failed.unbegun]
+    ranges = [*failed.skipped_ranges]
     for first, report in failed.reports.items():
         total = report.stats.get("total", 0)
         unfinished_ranges = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
@@ -35,7 +35,7 @@ def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
         ranges=sorted(ranges),
         reports=reports,
         chunks={},
-        unbegun=[],
+        skipped_ranges=[],
         reused_items=sum(report.stats["total"] for report in reports.values()),
         failures=FailureLog(),
         failure=None,

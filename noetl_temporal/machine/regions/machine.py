@@ -169,7 +169,7 @@ class RegionMachine(Machine):
             and bool(self._running)
             and not (state.ready or state.arrivals or state.waiting or state.stop)
             and (state.is_idling, state.pause) == (outer.is_idling, outer.pause)
-            and not any(run.inner or (run.held and run.held.retry) for run in state.runs.values())
+            and not any(run.inner or (run.held and run.held.retry_decision) for run in state.runs.values())
         )
 
     def settle(self) -> None:
@@ -197,7 +197,7 @@ class RegionMachine(Machine):
         record = self.state.records.get(step_exit.step)
         if step_exit.step == self._region.end and record is not None and record.status == "completed":
             result = whole_result(record.outcome)
-            self._iteration.arrived += [] if result is None else [result]
+            self._iteration.arrival_results += [] if result is None else [result]
         super()._move_token(step_exit)
 
     def _finish(self) -> None:
@@ -230,7 +230,7 @@ class RegionMachine(Machine):
         records = self.state.records
         names = [name for name in (loop.region if loop else ()) if name in records and name != end]
         results = {name: whole_result(records[name].outcome) for name in names}
-        return {**results, end: self._iteration.arrived} if self._iteration.arrived else results
+        return {**results, end: self._iteration.arrival_results} if self._iteration.arrival_results else results
 
     def _fail(self, kind: str, step: str, message: str) -> None:
         span = self._outer.input.step.span

@@ -14,7 +14,7 @@ __all__ = ["Region", "initial_state", "region_of", "share_state", "without_share
 _END = "/over"
 """The step at which every branch of an iteration ends. It never runs, and its name is invalid in playbooks."""
 
-_SHARED = ("ids", "pending", "timers", "waits", "circuits", "sizes")
+_SHARED = ("ids", "pending", "timers", "waits", "circuits", "result_sizes")
 """The fields of its state that a machine shares with the machines inside it: all of them run in one workflow, and an
 iteration sees the changes of earlier ones.
 """

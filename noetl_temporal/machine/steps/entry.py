@@ -21,7 +21,7 @@ def new_run(execution: Execution, step: Step) -> StepRun:
     """Return the next run of a step. Its id ``<step>#<n>`` is unique in the workflow; in a region it is prefixed with
     the loop's id and the iteration's index.
     """
-    counts = execution.state.counts
+    counts = execution.state.run_counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
     id_ = fitted(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
     run = StepRun(id_, 0, execution.journal.feed.at)

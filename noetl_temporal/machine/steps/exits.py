@@ -62,8 +62,8 @@ def end_run_for_retry(execution: Execution, step: Step, run: StepRun, end: End, 
     again are counted by it.
     """
     record = _record(execution, step, run, end, kind, "failed")
-    if run.before is not None and run.keeps_items:
-        record.iterations = run.before.iterations
+    if run.earlier_record is not None and run.keeps_items:
+        record.iterations = run.earlier_record.iterations
     del execution.state.runs[run.id]
     _emit_end(execution, step, run, end, "failed")
 
@@ -84,7 +84,7 @@ def with_timeout(step: Step, run: StepRun, end: End) -> End:
     """Return the end, or a failure if the run had timed out before, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
-    timeout = error_outcome("timeout", f"step {step.name!r} timed out after {run.limit:g} s")
+    timeout = error_outcome("timeout", f"step {step.name!r} timed out after {run.timeout_seconds:g} s")
     return End("error", {**end.outcome, **timeout}, None, step.span)
 
 
@@ -117,7 +117,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
         host.assign([(assign.target, templates.render(assign.value, scope)) for assign in step.set])
         if step.status and execution.state.stop is None:
             status = templates.render(step.status.value, host.scope(names))
-            execution.state.given_status = word(status, "status", RUN_RESULTS, step.status.span)
+            execution.state.final_status = word(status, "status", RUN_RESULTS, step.status.span)
     except templates.TemplateFailure as failure:
         return End("error", template_outcome(failure), None, failure.span or step.span)
     return end
@@ -134,9 +134,9 @@ def _with_loop_failure(execution: Execution, step: Step, end: End) -> End:
 def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str, status: Any) -> StepRecord:
     """Record a run. Attempts, iterations and durations are summed over the runs of a step; the rest is replaced."""
     records, pipeline = execution.state.records, run.pipeline
-    if run.before is None:
-        run.before = records.get(step.name) or _NO_RUNS
-    before = run.before
+    if run.earlier_record is None:
+        run.earlier_record = records.get(step.name) or _NO_RUNS
+    before = run.earlier_record
     record = records[step.name] = StepRecord(
         status,
         kind,

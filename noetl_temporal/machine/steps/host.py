@@ -62,8 +62,8 @@ class StepHost:
     def warn(self, message: str, span: Span) -> None:
         """Warn once per span in the whole run, as repeated steps and pages evaluate the same conditions again."""
         position = f"{span.line}:{span.col}"
-        if position not in self._state.warned:
-            self._state.warned.append(position)
+        if position not in self._state.warned_spans:
+            self._state.warned_spans.append(position)
             self.journal.warn(message, self.step.name, "step", self.parent_id, span, **self.meta)
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:

@@ -109,7 +109,7 @@ def _open_stored(
     parts = cut_stored(collection, at_once, limit // 2, frame)
     ranges = [(first, part.count) for first, part in parts.items()]
     total = sum(part.count for part in parts.values())
-    run.loop = LoopProgress(loop_id(run), total, [], loop_scope, at_once, ranges, frame=frame, kept=parts)
+    run.loop = LoopProgress(loop_id(run), total, [], loop_scope, at_once, ranges, frame=frame, stored_items=parts)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 
@@ -159,13 +159,13 @@ def chunk_input(
         step=step,
         steps=steps_within(execution.graph.steps, loop),
         branch_failure=execution.graph.branch_failure,
-        items=[] if progress.kept else progress.items[chunk.first : chunk.first + chunk.size],
+        items=[] if progress.stored_items else progress.items[chunk.first : chunk.first + chunk.size],
         scope=progress.scope,
         slot=chunk.slot,
         after=execution.state.ids.last,
         event_id=run.loop_event_id,
         loop_id=progress.id,
-        run=run.id,
+        step_run_id=run.id,
         total=progress.total,
         first=chunk.first,
         max_in_flight=chunk.share,
@@ -173,8 +173,8 @@ def chunk_input(
         ctx=progress.ctx,
         frame=progress.frame,
         claims=claims,
-        kept_items=chunk_items_ref(progress, chunk) if progress.kept else None,
-        kept_scope=progress.kept_scope,
+        stored_items=chunk_items_ref(progress, chunk) if progress.stored_items else None,
+        scope_key=progress.scope_key,
         secrets_key=execution.keychain.key,
         circuits=progress.circuits,
     )
@@ -229,8 +229,8 @@ def moved_slot(first: int, seed: int) -> int:
 
 def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
     """Free the slot of a chunk; later events of the playbook get ids above those of the chunk."""
-    if report.clock:
-        execution.state.ids.rise(report.clock)
+    if report.last_event_ms:
+        execution.state.ids.rise(report.last_event_ms)
     else:
         execution.state.lost_slots.append(slot)
 
@@ -241,7 +241,7 @@ def loop_id(run: StepRun) -> str:
 
 
 def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> None:
-    """Emit the start of a loop. A repeated loop has ``kept`` the results of some items. The number of rows of a cursor
+    """Emit the start of a loop. A repeated loop reuses the results of some items. The number of rows of a cursor
     is unknown.
     """
     run.loop_event_id = execution.journal.emit(
@@ -252,7 +252,7 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
         parent=run.event_id,
         span=loop.span,
         step_run_id=run.id,
-        kept=progress.reused_items or None,
+        reused_items=progress.reused_items or None,
         loop_id=progress.id,
         iterator=_iterator_facts(loop, progress),
         context=_description(step, progress),

@@ -39,7 +39,7 @@ def record_end(host: Host, state: PipelineState, plan: TaskPlan, outcome: PlainO
     circuit = host.circuits.get(_name(host, plan))
     if circuit is None:
         return
-    new, change = call_ended(circuit, state.pending, host.journal.feed.at, failed=outcome["status"] == "error")
+    new, change = call_ended(circuit, state.pending_id, host.journal.feed.at, failed=outcome["status"] == "error")
     host.circuits[_name(host, plan)] = new
     _emit_change(host, state, plan, change, new)
 
@@ -48,7 +48,7 @@ def record_cancellation(host: Host, state: PipelineState, plan: TaskPlan) -> Non
     """Record that a call was cancelled by a stop."""
     circuit = host.circuits.get(_name(host, plan))
     if circuit is not None:
-        host.circuits[_name(host, plan)] = call_cancelled(circuit, state.pending)
+        host.circuits[_name(host, plan)] = call_cancelled(circuit, state.pending_id)
 
 
 def _name(host: Host, plan: TaskPlan) -> str:
@@ -64,9 +64,9 @@ def _emit_change(host: Host, state: PipelineState, plan: TaskPlan, change: Chang
         plan.task.label,
         plan.task.kind,
         "COMPLETED",
-        parent=state.task.event_id,
+        parent=state.progress.event_id,
         span=plan.circuit.span if plan.circuit is not None else None,
         meta={**host.meta},
-        failures=len(circuit.failures) or None,
+        failures=len(circuit.failure_times) or None,
         probe_seconds=None if circuit.limits.probe is None else circuit.limits.probe / 1000,
     )

@@ -24,46 +24,48 @@ __all__ = ["CallInput", "render_input"]
 
 
 class CallInput(NamedTuple):
-    """The ``values`` of an input by name; those that are stored are null there, and references in ``kept`` under their
+    """The ``values`` of an input by name. Those that are stored are null there, and ``references`` has them under their
     JSON pointers.
     """
 
     values: dict[str, Json]
-    kept: dict[str, StoredRef]
+    references: dict[str, StoredRef]
 
     @property
     def names(self) -> Names:
         """The values for templates, in which those that are stored are deferred."""
-        return with_deferred(self.values, self.kept)
+        return with_deferred(self.values, self.references)
 
     def under(self, other: CallInput) -> CallInput:
         """Return this input with the names of ``other`` over its own."""
-        kept = {place: reference for place, reference in self.kept.items() if tokens_of(place)[0] not in other.values}
-        return CallInput({**self.values, **other.values}, {**kept, **other.kept})
+        references = {
+            path: reference for path, reference in self.references.items() if tokens_of(path)[0] not in other.values
+        }
+        return CallInput({**self.values, **other.values}, {**references, **other.references})
 
     def without_nulls(self) -> CallInput:
         """Return the names that have a value."""
-        stored_names = {tokens_of(place)[0] for place in self.kept}
+        stored_names = {tokens_of(place)[0] for place in self.references}
         values = {name: value for name, value in self.values.items() if value is not None or name in stored_names}
-        return CallInput(values, self.kept)
+        return CallInput(values, self.references)
 
 
 def render_input(value: Value, scope: Mapping[str, Any]) -> tuple[Json, dict[str, StoredRef]]:
     """Return the value with null for each template that is only the path of a stored list, and the references to these
     lists under their JSON pointers. Raises NotLoaded, TemplateFailure.
     """
-    kept: dict[str, StoredRef] = {}
+    references: dict[str, StoredRef] = {}
     for place, span in value.templates.items():
         source = value_at(value.data, place)
         if _is_within_mappings(value.data, place) and lone_path(str(source)) is not None:
             template = Value(source, {"": span})
             reference = stored_list(partial(templates.render, template, scope))
             if reference is not None:
-                kept[place] = replace(reference, pointer="", container={})
-    if not kept:
+                references[place] = replace(reference, pointer="", container={})
+    if not references:
         return templates.render(value, scope), {}
-    others = {place: span for place, span in value.templates.items() if place not in kept}
-    return templates.render(Value(with_values_at(value.data, dict.fromkeys(kept)), others), scope), kept
+    others = {place: span for place, span in value.templates.items() if place not in references}
+    return templates.render(Value(with_values_at(value.data, dict.fromkeys(references)), others), scope), references
 
 
 def _is_within_mappings(data: Json, place: str) -> bool:

@@ -57,14 +57,14 @@ def tool_call(
     caller: Caller, plan: TaskPlan, state: PipelineState, id_: str, rendered: RenderedTask, names: Mapping[str, Any]
 ) -> ToolCall:
     """Return the call of a task, with only those names of the scope that its rules and attempt-level sinks read."""
-    key, task, store = _key(caller, plan, state), plan.task, None
+    key, task, outcome_to_store = _key(caller, plan, state), plan.task, None
     return ToolCall(  # by position: each keyword costs msgspec as much as ten positions
         id_,
         key,
         caller.step.name,
         task.label,
         task.kind,
-        state.task.event_id,
+        state.progress.event_id,
         caller.names.outcome if plan.needs_scope else "usual",
         rendered.config,
         rendered.input,
@@ -79,7 +79,7 @@ def tool_call(
         task.idempotency_key,
         caller.iteration,
         plan.page(state),
-        store,
+        outcome_to_store,
         task.guard is not None,
         caller.secrets_key,
         caller.lease(),
@@ -98,12 +98,12 @@ def store_call(
         step=caller.step.name,
         task=plan.task.label,
         kind=sinks[0].kind,
-        event_id=state.task.event_id,
+        event_id=state.progress.event_id,
         names=caller.names.outcome,
         scope=templates.project(names, plan.store_paths),
         sinks=sinks,
         iteration=caller.iteration,
-        store=outcome,
+        outcome_to_store=outcome,
         secrets_key=caller.secrets_key,
     )
 

@@ -25,7 +25,7 @@ def emit_started(host: Host, state: PipelineState, plan: TaskPlan, call_id: str)
         plan.task.label,
         plan.task.kind,
         "STARTED",
-        parent=state.task.done_id or host.parent_id,
+        parent=state.progress.done_id or host.parent_id,
         span=plan.task.span,
         meta=_meta(host, state, plan, call_id),
     )
@@ -38,7 +38,7 @@ def emit_decided(host: Host, state: PipelineState, plan: TaskPlan, decision: Dec
         plan.task.label,
         plan.task.kind,
         "COMPLETED",
-        parent=state.task.event_id,
+        parent=state.progress.event_id,
         rule=decision.rule,
         do=decision.do,
         delay=decision.delay or None,
@@ -67,12 +67,12 @@ def emit_ended(
         plan.task.label,
         plan.task.kind,
         status,
-        parent=state.task.done_id or state.task.event_id,
-        ends=state.task.event_id,
-        started=state.task.started,
+        parent=state.progress.done_id or state.progress.event_id,
+        ends=state.progress.event_id,
+        started=state.progress.started,
         result=logged_result(outcome, meta) if status == "COMPLETED" else None,
         error=message_of(outcome),
-        span=failed_at(plan.task, outcome, state.task.config) if status == "FAILED" else None,
+        span=failed_at(plan.task, outcome, state.progress.config) if status == "FAILED" else None,
         meta=meta,
     )
 
@@ -87,7 +87,7 @@ def warn_of_result(host: Host, plan: TaskPlan, outcome: PlainOutcome) -> None:
 def _meta(host: Host, state: PipelineState, plan: TaskPlan, call_id: str) -> dict[str, Any]:
     meta = {**host.meta, "task_run_id": call_id}
     if plan.paginates:
-        meta["page"] = state.task.page
+        meta["page"] = state.progress.page
     return meta
 
 

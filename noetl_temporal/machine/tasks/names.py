@@ -66,7 +66,7 @@ class PipelineNames:
         task = None if plan is None else plan.task
         subject = state.subject if task is not None and task.guard is not None else None
         outer = self._host.scope()
-        earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last, subject, outer))
+        earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last_success, subject, outer))
         return outer.under(*layers, earlier)
 
     def around_call(self, names: Mapping[str, Any], input_: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -82,12 +82,12 @@ class PipelineNames:
             return self.scope()
         names = self.of_call(plan.task, outcome, max(1, attempts))
         if plan.collect is not None:
-            names[plan.collect.into] = names["accumulated"] = self._state.task.collected
+            names[plan.collect.into] = names["accumulated"] = self._state.progress.collected
         return self.scope(names)
 
     def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
         """Return the names of the outcome of a call."""
-        host, page = self._host, self._state.task.page
+        host, page = self._host, self._state.progress.page
         return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, page, host.scope)
 
     def _names_of(

@@ -80,12 +80,12 @@ class Pipeline(TaskExecutions):
         try:
             if self.state.phase == "answered":
                 self._take_answer()
-            elif self.state.task.storing:
+            elif self.state.progress.is_storing:
                 self._begin_store(self._plan())
             else:
                 self._begin_task()
         except templates.TemplateFailure as failure:
-            if self.state.task.is_open:
+            if self.state.progress.is_open:
                 self._task_ended(self._plan(), "FAILED", template_outcome(failure))
             self._end("error", template_outcome(failure), failure.span)
 
@@ -94,13 +94,13 @@ class Pipeline(TaskExecutions):
         state, plan = self.state, self._plan()
         attempts = max(1, len(report.attempts))
         state.attempts += attempts
-        state.retries += attempts - 1 + (state.task.calls > 0 and not state.task.storing)
+        state.retries += attempts - 1 + (state.progress.earlier_calls > 0 and not state.progress.is_storing)
         if cancelled:
             if plan.circuit is not None:
                 breaker.record_cancellation(self.host, state, plan)
             self._task_ended(plan, "CANCELLED", report.outcome)
             self._end("cancelled", report.outcome)
-        elif state.task.storing:
+        elif state.progress.is_storing:
             self._apply_stored(plan, report)
         else:
             if plan.circuit is not None:
@@ -116,7 +116,7 @@ class Pipeline(TaskExecutions):
         self.opened = None
         emit_wait_ended(self.host, wait, ending, outcome)
         self.state.answer = outcome
-        self.state.attempts += 1 if outcome is not None and self.state.task.is_open else 0
+        self.state.attempts += 1 if outcome is not None and self.state.progress.is_open else 0
         self._move("ready" if outcome is None else "answered")
 
     def stop(self) -> None:
@@ -129,18 +129,18 @@ class Pipeline(TaskExecutions):
             if self.opened is not None:
                 self.wait_ended(self.opened, "cancelled", None)
         if state.failure is not None:
-            state.index = state.failed
+            state.index = state.failed_index
             self._end("error", state.failure)
             return
         try:
-            if not state.task.storing and not self._find_task():
+            if not state.progress.is_storing and not self._find_task():
                 self._run_out()
                 return
         except templates.TemplateFailure as failure:
             self._end("error", template_outcome(failure), failure.span)
             return
         outcome = error_outcome("cancelled", "cancelled before its next call")
-        if state.task.is_open:
+        if state.progress.is_open:
             self._task_ended(self._plan(), "CANCELLED", outcome)
         self._end("cancelled", outcome)
 
@@ -152,7 +152,7 @@ class Pipeline(TaskExecutions):
         state.answer = None
         if outcome is None:
             raise ProtocolError("a wait was answered with nothing")
-        if state.task.is_open:
+        if state.progress.is_open:
             self._settle(plan, ToolReport(outcome, is_decided=False))
         elif outcome["status"] == "error":
             self._fail_task(plan, still_failed(state.records[plan.task.label].outcome, outcome))
@@ -172,14 +172,14 @@ class Pipeline(TaskExecutions):
     def _apply_report(self, plan: TaskPlan, report: ToolReport) -> None:
         """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
-        outcome = attempt_outcome(report, self.state.task.event_id)
+        outcome = attempt_outcome(report, self.state.progress.event_id)
         if task.output is not None:
             outcome = with_selected(task.output, task.kind, outcome)
         if "meta" in outcome:
             warn_of_result(self.host, plan, outcome)
-        if report.failed is not None:
+        if report.rule_failure is not None:
             self._record(plan, outcome)
-            raise rule_failure(report.failed, task)
+            raise rule_failure(report.rule_failure, task)
         if task.policy is None:
             ruling = default_ruling(outcome)
         elif report.is_decided:
@@ -208,7 +208,7 @@ class Pipeline(TaskExecutions):
                 task.kind, {**new_outcome, "status": "ok"} if is_replaced else new_outcome
             )
             if is_replaced and task.guard is None:
-                self.state.last = task.label
+                self.state.last_success = task.label
         return with_rule_message(ruling.do, rule, new_outcome, names)
 
     def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
@@ -226,7 +226,7 @@ class Pipeline(TaskExecutions):
         """Return the number of calls that the task has made, including this one."""
         if report.is_decided:
             return report.calls
-        return self.state.task.calls + report.counts.used + 1
+        return self.state.progress.earlier_calls + report.counts.used + 1
 
     def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         """Record the outcome under the label of the task, and as ``last`` after a success. Pages are collected."""
@@ -236,9 +236,9 @@ class Pipeline(TaskExecutions):
             state.subject = task.label
         if outcome["status"] != "ok" or task.guard is not None:
             return
-        state.last = task.label
+        state.last_success = task.label
         if collect is not None:
-            progress = state.task
+            progress = state.progress
             progress.collected, progress.has_collected = with_page(collect, progress.collected, task, outcome), True
 
     def _apply_sets(
@@ -268,14 +268,14 @@ class Pipeline(TaskExecutions):
                 self._sequence_done(plan, outcome, stop=False)
             case "break":
                 self._sequence_done(plan, outcome, stop=True)
-            case "again" if rule is not None and self.state.task.page < limit_of(rule, names, defaults.PAGES):
+            case "again" if rule is not None and self.state.progress.page < limit_of(rule, names, defaults.PAGES):
                 self._next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
                 self._jump(plan, rule, rule.to, outcome, delay_of(rule, names))
             case "retry" | "wait" if rule is not None and rule.wait_for is not None:
                 self._wait_to_retry(plan, rule, report, outcome, names)
             case "retry" if rule is not None:
-                self.state.task.calls += 1
+                self.state.progress.earlier_calls += 1
                 self._task_ended(plan, "FAILED", outcome)
                 self._go(rule, delay)
             case "fail":
@@ -283,8 +283,8 @@ class Pipeline(TaskExecutions):
             case "again" if outcome["status"] == "error":
                 self._fail(plan, outcome)
             case "again" if rule is not None:
-                self.state.task.is_truncated = True
-                self.host.warn(truncation_warning(plan.task.label, self.state.task), rule.span)
+                self.state.progress.is_truncated = True
+                self.host.warn(truncation_warning(plan.task.label, self.state.progress), rule.span)
                 self._sequence_done(plan, outcome, stop=False)
             case _:
                 raise ProtocolError(f"the rule of {plan.task.label} has the unknown action {do!r}")
@@ -294,8 +294,8 @@ class Pipeline(TaskExecutions):
     ) -> None:
         """Wait for the signal before the next call, unless no attempts are left."""
         state, limit = self.state, limit_of(rule, names, defaults.ATTEMPTS)
-        state.task.calls += max(1, report.calls)
-        if state.task.calls >= limit:
+        state.progress.earlier_calls += max(1, report.calls)
+        if state.progress.earlier_calls >= limit:
             self._fail(plan, outcome)
             return
         seconds = seconds_of(rule.timeout, names, "timeout")
@@ -304,7 +304,7 @@ class Pipeline(TaskExecutions):
 
     def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: PlainOutcome, delay: float) -> None:
         self._task_ended(plan, "COMPLETED", outcome)
-        self.state.task = TaskProgress()
+        self.state.progress = TaskProgress()
         self.state.index = self._index_of(to)
         self._go(rule, delay)
 
@@ -312,14 +312,14 @@ class Pipeline(TaskExecutions):
         return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
 
     def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
-        progress, delay = self.state.task, delay_of(rule, names)
+        progress, delay = self.state.progress, delay_of(rule, names)
         if rule.patch is not None:
             progress.config = merge_json(progress.config, templates.render(rule.patch, names))
         if rule.rebind is not None:
-            progress.bound = {**progress.bound, **templates.render(rule.rebind, names)}
+            progress.rebound_input = {**progress.rebound_input, **templates.render(rule.rebind, names)}
             progress.config = progress.config if rule.patch is not None else None
         progress.done_id = self._task_ended(plan, "COMPLETED", outcome)
-        progress.page, progress.calls = progress.page + 1, 0
+        progress.page, progress.earlier_calls = progress.page + 1, 0
         self._go(rule, delay)
 
     def _go(self, rule: Rule, delay: float) -> None:
@@ -329,7 +329,7 @@ class Pipeline(TaskExecutions):
             self._move("ready")
             return
         self._move("delay")
-        self.state.pending = timer_id(self.host, self._plan(), self.state)
+        self.state.pending_id = timer_id(self.host, self._plan(), self.state)
         self.delay, self.delay_summary = delay, f"{rule.do} {label} in {delay:g} s"
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
@@ -342,10 +342,12 @@ class Pipeline(TaskExecutions):
         if guarded_tasks.may_follow(self.host.step.tasks, state.index):
             state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
             state.failure = outcome
-            state.failed = state.index
+            state.failed_index = state.index
             self._advance(stop=False)
         elif state.failure is not None:
-            guarded_failure = End("error", outcome, plan.task.label, failed_at(plan.task, outcome, state.task.config))
+            guarded_failure = End(
+                "error", outcome, plan.task.label, failed_at(plan.task, outcome, state.progress.config)
+            )
             self._run_out()
             self.end = self.end and replace(self.end, guarded_failure=guarded_failure)
         else:
@@ -356,29 +358,29 @@ class Pipeline(TaskExecutions):
     def _sequence_done(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
         """The last page of the task has ended. Its result is the collected one; task-level sinks follow."""
         state = self.state
-        if state.task.has_collected:
+        if state.progress.has_collected:
             page = last_page(self.host.names, plan.task, outcome)
-            final = {**with_result(outcome, state.task.collected), "status": "ok", "page": page}
+            final = {**with_result(outcome, state.progress.collected), "status": "ok", "page": page}
             state.records[plan.task.label] = TaskRecord("collected", final)
         if outcome["status"] == "ok" and plan.task_sinks:
-            state.task.storing, state.task.is_last = True, stop
+            state.progress.is_storing, state.progress.is_last = True, stop
             self._move("ready")
         else:
             self._task_done(plan, outcome)
             self._advance(stop)
 
     def _task_done(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        sequence = pages_summary(plan.collect, self.state.task) if plan.paginates else None
+        sequence = pages_summary(plan.collect, self.state.progress) if plan.paginates else None
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
-        if self.state.task.has_collected:
+        if self.state.progress.has_collected:
             outcome = self.state.records[plan.task.label].outcome
-        self.state.task.done_id = self._task_ended(plan, status, outcome, sequence)
+        self.state.progress.done_id = self._task_ended(plan, status, outcome, sequence)
 
     def _apply_stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
-            self.state.task.storing = False
+            self.state.progress.is_storing = False
             self._task_done(plan, self.state.records[plan.task.label].outcome)
-            self._advance(stop=self.state.task.is_last)
+            self._advance(stop=self.state.progress.is_last)
         else:
             self._task_ended(plan, "FAILED", report.outcome)
             self._end("error", report.outcome)

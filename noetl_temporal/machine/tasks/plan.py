@@ -72,7 +72,7 @@ class TaskPlan:
 
     def page(self, state: PipelineState) -> int | None:
         """Return the current page, from 1; None for a task without pages."""
-        return state.task.page if self.paginates else None
+        return state.progress.page if self.paginates else None
 
 
 class StepPlan:

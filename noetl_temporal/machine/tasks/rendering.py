@@ -51,18 +51,18 @@ def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Ma
 
 
 def sink_calls(
-    sinks: Sequence[tuple[int, Sink]], key: str, once: str, scope: Mapping[str, Any]
+    sinks: Sequence[tuple[int, Sink]], call_key: str, task_key: str, scope: Mapping[str, Any]
 ) -> tuple[SinkCall, ...]:
-    """Return the sinks, each with its position; their configuration is rendered when there is a result. ``once`` is the
-    key of the task in this step run.
+    """Return the sinks, each with its position; their configuration is rendered when there is a result. ``call_key`` is
+    the key of the call, ``task_key`` that of the task in this step run.
     """
     return tuple(
         [
             SinkCall(
                 kind=sink.kind,
                 config=sink.config,
-                key=key + sink_suffix(index),
-                once=once + sink_suffix(index),
+                key=call_key + sink_suffix(index),
+                replace_key=task_key + sink_suffix(index),
                 mode=sink.mode,
                 auth=templates.render(sink.auth, scope) if sink.auth is not None else None,
                 guard=sink.guard,

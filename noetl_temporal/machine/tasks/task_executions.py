@@ -37,7 +37,7 @@ MAX_EXECUTIONS = 1_000_000
 
 class End(msgspec.Struct, frozen=True):
     """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure.
-    ``guarded_failure`` is that of a guarded task that failed after it.
+    ``guarded_failure`` is that of a guarded task that failed after it, too.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -67,7 +67,7 @@ class TaskExecutions:
     def last_kind(self) -> str:
         """Return the tool kind of the pipeline's result; after a failure, that of the response of the failed call."""
         failed = self.end.task if self.end is not None and self.end.status == "error" else None
-        last = failed if failed in self.state.records else self.state.last
+        last = failed if failed in self.state.records else self.state.last_success
         return self.state.records[last].kind if last is not None else ""
 
     # ---- the next call ----------------------------------------------------------------------------------------------
@@ -99,14 +99,18 @@ class TaskExecutions:
 
     def _call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
-        progress = state.task
-        kept: dict[str, StoredRef] | None = None
+        progress = state.progress
+        stored_input: dict[str, StoredRef] | None = None
         if plan.task.kind == PLAYBOOK:
-            call_input = self._names.call_input(plan.task).under(CallInput(progress.bound, {}))
-            (input_, kept), input_names = call_input, call_input.names
+            call_input = self._names.call_input(plan.task).under(CallInput(progress.rebound_input, {}))
+            (input_, stored_input), input_names = call_input, call_input.names
             names: Mapping[str, Any] = self._names.around_call(input_names.deferred, input_names)
         else:
-            input_ = {**self._names.input_names(plan.task), **progress.bound} if plan.binds_names else progress.bound
+            input_ = (
+                {**self._names.input_names(plan.task), **progress.rebound_input}
+                if plan.binds_names
+                else progress.rebound_input
+            )
             names = self._names.around_call(input_, input_) if plan.reads_names else NO_NAMES
         rendered = RenderedTask(plan.task, names, input_, progress.config)
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
@@ -116,26 +120,26 @@ class TaskExecutions:
             self._wait(task_wait(host, plan, state, rendered))
             return
         call = tool_call(host, plan, state, id_, rendered, names)
-        if kept:
-            call = replace(call, kept=kept)
+        if stored_input:
+            call = replace(call, stored_input=stored_input)
         if plan.circuit is not None:
             state.answer = breaker.refusal(host, state, plan, plan.circuit, call.id, names)
             if state.answer is not None:
                 self._move("answered")
                 return
         self._move("call")
-        state.pending = call.id
+        state.pending_id = call.id
         host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
 
     def _wait(self, wait: Wait) -> None:
         self._move("wait")
-        self.state.pending, self.opened = wait.id, wait
+        self.state.pending_id, self.opened = wait.id, wait
 
     def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state
         call = store_call(host, plan, state, self._names.scope(), state.records[plan.task.label].outcome)
         self._move("call")
-        state.pending = call.id
+        state.pending_id = call.id
         host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
 
     def _plan(self) -> TaskPlan:
@@ -157,7 +161,7 @@ class TaskExecutions:
 
     def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
         """End a task execution. Returns the id of its event."""
-        self.state.task.is_open = False
+        self.state.progress.is_open = False
         row = emit_ended(self.host, self.state, plan, self._call_id(plan), status, outcome, sequence)
         if status == "COMPLETED":
             record = self.state.records[plan.task.label]
@@ -171,7 +175,7 @@ class TaskExecutions:
         state, count = self.state, len(self.host.step.tasks)
         state.index = count if stop else state.index + 1
         if state.index < count:
-            state.task = TaskProgress()
+            state.progress = TaskProgress()
             self._move("ready")
         else:
             self._run_out()
@@ -182,11 +186,11 @@ class TaskExecutions:
         if state.failure is None:
             self._end("ok", self._last_outcome())
         else:
-            state.index, state.task = state.failed, TaskProgress()
+            state.index, state.progress = state.failed_index, TaskProgress()
             self._end("error", state.failure)
 
     def _last_outcome(self) -> PlainOutcome:
-        last = self.state.last
+        last = self.state.last_success
         return self.state.records[last].outcome if last is not None else {"status": "ok", "result": None}
 
     def _end(
@@ -195,6 +199,6 @@ class TaskExecutions:
         tasks, state = self.host.step.tasks, self.state
         task = tasks[state.index] if state.index < len(tasks) else None
         self._move("done")
-        state.pending = ""
-        failure_span = span or (failed_at(task, outcome, state.task.config) if task else self.host.step.span)
+        state.pending_id = ""
+        failure_span = span or (failed_at(task, outcome, state.progress.config) if task else self.host.step.span)
         self.end = End(status, outcome, task.label if task else None, failure_span)

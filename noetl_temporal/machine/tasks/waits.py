@@ -46,8 +46,8 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         approvers=_names(config.get("approvers")),
         schema=_schema(config),
     )
-    wait = _with_timeout(replace(wait, due=_due(config, since, plan), ends_well=True), rendered.timeout)
-    return _emit_started(host, plan, wait, state.task.event_id)
+    wait = _with_timeout(replace(wait, due=_due(config, since, plan), succeeds_when_due=True), rendered.timeout)
+    return _emit_started(host, plan, wait, state.progress.event_id)
 
 
 def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, seconds: float | None) -> Wait:
@@ -67,7 +67,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
 
 def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
     """Return the end of a wait at its due time."""
-    return ("done", {"status": "ok", "result": None}) if wait.ends_well else ("timed_out", _timed_out(wait))
+    return ("done", {"status": "ok", "result": None}) if wait.succeeds_when_due else ("timed_out", _timed_out(wait))
 
 
 def _timed_out(wait: Wait) -> PlainOutcome:
@@ -159,7 +159,7 @@ def _with_timeout(wait: Wait, seconds: float | None) -> Wait:
     last = wait.since + round(seconds * 1000)
     if wait.due and wait.due <= last:
         return wait
-    return replace(wait, due=last, ends_well=False, timeout=seconds)
+    return replace(wait, due=last, succeeds_when_due=False, timeout=seconds)
 
 
 def _names(value: Json) -> tuple[str, ...]:

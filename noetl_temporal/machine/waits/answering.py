@@ -55,8 +55,8 @@ class Answering(Engine[PlaybookState, StepRun]):
         wait = self.state.waits.get(fact.wait_id)
         if wait is not None and wait.chunk:
             self._remove_wait(wait)
-        if fact.request and not is_repeated(fact.request, self.state, ()):
-            self.state.used_signals.append(fact.request)
+        if fact.request_id and not is_repeated(fact.request_id, self.state, ()):
+            self.state.used_signals.append(fact.request_id)
         answer = self.state.sent_answers.get(fact.wait_id)
         if answer is None or not (fact.is_answered or fact.returned is not None or answer.signal is None):
             return  # the answer is in transit, and will be returned
@@ -87,10 +87,10 @@ class Answering(Engine[PlaybookState, StepRun]):
         if is_repeated(fact.request_id, self.state, ()):
             return
         remember(fact.request_id, self.state)
-        parent, signal = self.state.workflow_id, replace(fact.signal, request=fact.request_id)
+        parent, signal = self.state.workflow_id, replace(fact.signal, request_id=fact.request_id)
         self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
-        if signal.request in self.state.used_signals:
-            self.state.used_signals.remove(signal.request)
+        if signal.request_id in self.state.used_signals:
+            self.state.used_signals.remove(signal.request_id)
         else:
             self._pass_or_keep(signal)
 
@@ -100,7 +100,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         if wait is not None:
             self._answer(wait, Answer(signal.data, signal))
             return
-        queue = self.state.signals.setdefault(signal.name, [])
+        queue = self.state.queued_signals.setdefault(signal.name, [])
         queue.insert(0 if first else len(queue), signal)
 
     def _apply_decision(self, fact: Decided) -> None:
@@ -129,7 +129,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
-        signal = take_kept(self.state.signals, wait) if wait.signal else None
+        signal = take_kept(self.state.queued_signals, wait) if wait.signal else None
         if signal is not None:
             self._answer(wait, Answer(signal.data, signal))
 

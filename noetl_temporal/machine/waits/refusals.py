@@ -60,15 +60,15 @@ MAX_REQUESTS = 500
 def is_repeated(request_id: int, state: PlaybookState, unfed_facts: Iterable[Fact]) -> bool:
     """Whether the request was accepted before."""
     request_ids = (fact.request_id for fact in unfed_facts if isinstance(fact, _REQUESTS))
-    return request_id <= state.oldest_request or request_id in state.requests or request_id in request_ids
+    return request_id <= state.oldest_request_id or request_id in state.request_ids or request_id in request_ids
 
 
 def remember(request_id: int, state: PlaybookState) -> None:
     """Remember an accepted request, and forget the oldest if there are too many."""
-    state.requests.append(request_id)
-    if len(state.requests) > MAX_REQUESTS:
-        state.oldest_request = min(state.requests)
-        state.requests.remove(state.oldest_request)
+    state.request_ids.append(request_id)
+    if len(state.request_ids) > MAX_REQUESTS:
+        state.oldest_request_id = min(state.request_ids)
+        state.request_ids.remove(state.oldest_request_id)
 
 
 def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed_facts: Sequence[Fact]) -> str | None:
@@ -92,7 +92,7 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed_fac
 def _keeping_problem(state: PlaybookState, signal: Signal, earlier_signals: Iterable[Signal]) -> str | None:
     """Return why the signal cannot be kept; None if an open wait takes it. ``earlier_signals`` take waits first."""
     waits = list(state.waits.values())
-    queued_signals = [earlier for queue in state.signals.values() for earlier in queue]
+    queued_signals = [earlier for queue in state.queued_signals.values() for earlier in queue]
     for earlier in earlier_signals:
         wait = waiting_for(earlier, waits)
         if wait is None:

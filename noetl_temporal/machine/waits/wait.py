@@ -13,14 +13,14 @@ __all__ = ["Answer", "HeldDecision", "Signal", "Wait", "timer_id"]
 
 
 class Signal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A signal from outside the run. Without a ``key`` it is for the oldest wait. The run that accepts it sets
-    ``request``, the id of the request that sent it.
+    """A signal from outside the run. Without a ``key`` it is for the oldest wait. ``request_id`` is that of the request
+    that sent it, once the run has accepted it.
     """
 
     name: str
     data: Json = None
     key: str | None = None
-    request: int = 0
+    request_id: int = 0
 
 
 class HeldDecision(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,7 +46,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task that waits, a call that waits to be retried (``kind`` retry), or a failed step run that is held.
 
     ``id`` is unique in the workflow, ``run`` the run or iteration that waits. ``since`` and ``due`` are in milliseconds
-    since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``ends_well``, else as timed out
+    since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``succeeds_when_due``, else as timed out
     after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine also has the waits of its
     loops, with the id of their ``chunk``. ``message`` is that of an approval, or the failure of a held step, which has
     no task. ``schema`` is that of the signal's payload.
@@ -59,7 +59,7 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     task: str
     since: int
     due: int = 0
-    ends_well: bool = False
+    succeeds_when_due: bool = False
     timeout: float | None = None
     iteration: int | None = None
     signal: str = ""

@@ -37,7 +37,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
         self.state.waits[wait.id] = wait
         if wait.due:
             seconds = max(0, wait.due - self._journal.feed.at) / 1000
-            effect = "waits until its time" if wait.ends_well else "times out"
+            effect = "waits until its time" if wait.succeeds_when_due else "times out"
             self._start_timer(timer_id(wait.id), "wait", wait.id, seconds, f"{wait.name} {effect}")
         self._wait_opened(wait)
 

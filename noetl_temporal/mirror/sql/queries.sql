@@ -398,7 +398,7 @@ WITH current_event AS NOT MATERIALIZED (
            count(*) FILTER (WHERE event_type = 'task.done' AND meta ? 'page') AS pages,
            sum(coalesce(meta #>> '{iterator,chunks}', meta #>> '{iterator,collection_size}')::int)
                FILTER (WHERE event_type = 'loop.started' AND meta->>'loop_id' NOT IN (TABLE retried_loop)) AS iterations_total,
-           coalesce(sum((meta->>'kept')::int)
+           coalesce(sum((meta->>'reused_items')::int)
                FILTER (WHERE event_type = 'loop.started' AND meta->>'loop_id' NOT IN (TABLE retried_loop)), 0)
                + count(*) FILTER (WHERE event_type IN ('loop.iteration.done', 'loop.iteration.failed')
                                   AND meta->>'loop_id' NOT IN (TABLE retried_loop)) AS iterations_ended,
