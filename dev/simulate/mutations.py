@@ -61,7 +61,7 @@ def _forgets_stored_lists(under: Any, *arguments: Any) -> Any:
 
 def _finish_at_once(self: Any, event: Any) -> None:
     self._stop("cancel", event.reason)
-    self.state.stop.cancels = 2
+    self.state.stop.cancel_count = 2
 
 
 def _never_skips(self: Any, event: Any) -> None:
