@@ -46,10 +46,10 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     """A task that waits, a call that waits to be retried (``kind`` retry), or a failed step run that is held.
 
     ``id`` is unique in the workflow, ``run`` the run or iteration that waits. ``since`` and ``due`` are in milliseconds
-    since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``succeeds_when_due``, else as timed out
-    after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine also has the waits of its
-    loops, with the id of their ``chunk``. ``message`` is that of an approval, or the failure of a held step, which has
-    no task. ``schema`` is that of the signal's payload.
+    since the epoch. At ``due``, unless it is 0, the wait ends: successfully if it ``succeeds_when_due``, else as timed
+    out after ``timeout`` seconds. ``event_id`` is that of its first event. The playbook's machine also has the waits of
+    its loops, with the id of their ``chunk``. ``message`` is that of an approval, or the failure of a held step, which
+    has no task. ``schema`` is that of the signal's payload.
     """
 
     id: str
