@@ -131,7 +131,7 @@ def test_a_retried_loop_counts_what_it_runs(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     progress = Progress()
     progress.feed(row("step.started"))
-    progress.feed(row("loop.started", iterator={"collection_size": 9}, kept=7))
+    progress.feed(row("loop.started", iterator={"collection_size": 9}, reused_items=7))
     clock[0] = 12.0
     assert progress.feed(row("loop.iteration.done")) == "fetch running for 12 s (1/2 iterations)"
     clock[0] = 24.0
