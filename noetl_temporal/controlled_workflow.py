@@ -14,10 +14,10 @@ from noetl_temporal.machine.control import (
     RefusedError,
     find_held_run,
     find_held_runs,
-    pause_problem,
-    resume_problem,
-    retry_problem,
-    skip_problem,
+    pause_refusal,
+    resume_refusal,
+    retry_refusal,
+    skip_refusal,
 )
 from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep
@@ -55,7 +55,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(pause_problem(self._machine.state, self._host.unfed_facts))
+            raise_if_refused(pause_refusal(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
     def resume(self, request: PauseRequest) -> None:
@@ -69,7 +69,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(resume_problem(self._machine.state, self._host.unfed_facts))
+            raise_if_refused(resume_refusal(self._machine.state, self._host.unfed_facts))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
     def retry(self, request: HeldRequest) -> DecidedRuns:
@@ -87,7 +87,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(retry_problem(self._machine.state, self._host.unfed_facts))
+            raise_if_refused(retry_refusal(self._machine.state, self._host.unfed_facts))
             self._held_steps(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
@@ -106,7 +106,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(skip_problem(request.data, len(self._held_steps(request))))
+            raise_if_refused(skip_refusal(request.data, len(self._held_steps(request))))
 
     def _is_new(self, request_id: int) -> bool:
         return not is_repeated(request_id, self._machine.state, self._host.unfed_facts)

@@ -31,7 +31,7 @@ from noetl_compiler.diagnostics import did_you_mean_or_list
 from noetl_compiler.graph import Graph, Json
 from noetl_temporal.codec import NO_STORAGE_CODE, payload_limit, verifying_converter
 from noetl_temporal.machine.facts import RerunSource
-from noetl_temporal.machine.reruns import problem_before, region_of, state_before
+from noetl_temporal.machine.reruns import region_of, reuse_refusal, state_before
 from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.mirror.owners import keys_in_json
 from noetl_temporal.payload_store import PayloadStore
@@ -178,7 +178,7 @@ class _Recorder:
         """Record that a step is about to start, in a run with this state. Later starts of the same step are ignored."""
         if state.run_counts.get(step):
             return
-        self._starts[step] = problem = problem_before(self._graph, state, step)
+        self._starts[step] = problem = reuse_refusal(self._graph, state, step)
         if step == self._step and problem is None:
             self._state = state_before(self._graph, state, step)
 

@@ -45,7 +45,7 @@ from noetl_temporal.machine.facts import (
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.starting import Observer
-from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
+from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.naming import (
     ANSWER_SIGNAL,
     CANCEL_SIGNAL,
@@ -195,7 +195,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         """Raise ApplicationError with the reason if the request is refused."""
         self._raise_if_busy()
         if self._is_new(request.id):
-            problem = signal_problem(self._machine.graph, self._machine.state, request.signal, self._host.unfed_facts)
+            problem = signal_refusal(self._machine.graph, self._machine.state, request.signal, self._host.unfed_facts)
             raise_if_refused(problem)
 
     @workflow.update(name=DECIDE_UPDATE, description="Approve or reject what a step waits for.")
@@ -210,7 +210,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(decision_problem(self._machine.state, _decision_fact(request), self._host.unfed_facts))
+            raise_if_refused(decision_refusal(self._machine.state, _decision_fact(request), self._host.unfed_facts))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
     def wait_opened(self, message: OpenedWait) -> None:

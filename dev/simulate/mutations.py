@@ -81,9 +81,9 @@ def _handled_by_name(exit_after_failure: Any, execution: Any, step: Any, run: An
     return exit_after_failure(execution, step, run, end, targets)
 
 
-def _counts_the_last_chunk(take_report: Any, progress: Any, *arguments: Any, continues: bool) -> None:
+def _counts_the_last_chunk(record_report: Any, progress: Any, *arguments: Any, continues: bool) -> None:
     progress.failures = FailureLog()
-    take_report(progress, *arguments, continues=continues)
+    record_report(progress, *arguments, continues=continues)
 
 
 def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
@@ -114,12 +114,12 @@ def _whole_share(_: Any) -> int:
     return 500
 
 
-def _loses_the_rest(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
-    take_report(progress, chunk, replace(report, unstarted=0), continues=continues)
+def _loses_the_rest(record_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
+    record_report(progress, chunk, replace(report, unstarted=0), continues=continues)
 
 
-def _gives_the_rest_last(take_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
-    take_report(progress, chunk, report, continues=continues)
+def _gives_the_rest_last(record_report: Any, progress: Any, chunk: Any, report: Any, *, continues: bool) -> None:
+    record_report(progress, chunk, report, continues=continues)
     progress.ranges.reverse()
 
 
@@ -225,7 +225,7 @@ MUTATIONS = (
     Mutation("6: fail_fast of a playbook", Machine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("22: fail_fast of a loop", LoopMachine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("19a: failures belong to a run", routes, "_exit_after_failure", wrapped_by(_handled_by_name)),
-    Mutation("22: chunks count what failed", looping, "take_report", wrapped_by(_counts_the_last_chunk)),
+    Mutation("22: chunks count what failed", looping, "record_report", wrapped_by(_counts_the_last_chunk)),
     Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
     Mutation("34: a step whose way raises fails", exits, "_emit_and_route", wrapped_by(_done_whatever_the_way)),
     Mutation("34: a route that raises hides no failure", exits, "follow_routes", wrapped_by(_fails_by_its_way_alone)),
@@ -233,8 +233,8 @@ MUTATIONS = (
     Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),
-    Mutation("22c: what a chunk gives back runs", looping, "take_report", wrapped_by(_loses_the_rest)),
-    Mutation("22c: chunks of a sequential loop run in order", looping, "take_report", wrapped_by(_gives_the_rest_last)),
+    Mutation("22c: what a chunk gives back runs", looping, "record_report", wrapped_by(_loses_the_rest)),
+    Mutation("22c: chunks of a sequential loop in order", looping, "record_report", wrapped_by(_gives_the_rest_last)),
     Mutation("22c: chunks share max_in_flight", chunks, "_free_share", replaced_by(_whole_share)),
     Mutation("22d: no segment is forgotten", activity, "read_progress", replaced_by(_forgets_older_segments)),
     Mutation("22d: no named item is called again", activity, "read_progress", replaced_by(_forgets_all_segments)),

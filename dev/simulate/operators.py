@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dev.simulate.paused_calls import PausedCalls
-from noetl_temporal.machine.control import pause_problem, resume_problem, retry_problem
+from noetl_temporal.machine.control import pause_refusal, resume_refusal, retry_refusal
 from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import held_steps
 from noetl_temporal.machine.playbook import Machine
@@ -84,7 +84,7 @@ class Operators:
 
     def _pause(self, host: Host) -> None:
         machine = _playbook_of(host)
-        if machine is not None and pause_problem(machine.state, []) is None:
+        if machine is not None and pause_refusal(machine.state, []) is None:
             host.feed(PauseRequested(host.world.now, self._id(), "ann", "why"))
             if self._interrupting_rng.random() < PAUSED_NOW:
                 self._paused_calls.pause(host.calls)
@@ -92,7 +92,7 @@ class Operators:
 
     def _resume(self, host: Host) -> None:
         machine = _playbook_of(host)
-        if machine is not None and resume_problem(machine.state, []) is None:
+        if machine is not None and resume_refusal(machine.state, []) is None:
             host.feed(UnpauseRequested(host.world.now, self._id(), "bob"))
         self._paused_calls.resume(host.world)
 
@@ -106,7 +106,7 @@ class Operators:
         runs = tuple(held_step.run for held_step in (held if is_all else [selected]))
         if self._rng.random() < 0.3:
             host.feed(SkipRequested(at, self._id(), runs, {"n": 1}, "ann"))
-        elif retry_problem(machine.state, []) is None:
+        elif retry_refusal(machine.state, []) is None:
             host.feed(RetryRequested(at, self._id(), runs, "ann"))
             if self._concurrent_rng.random() < PAUSED_MEANWHILE:
                 self._later(self._concurrent_rng.randint(0, 20), partial(self._pause, host))

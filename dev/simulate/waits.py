@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
 from noetl_temporal.machine.facts import Answered, Decided, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
+from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class People:
         signal = Signal(self._rng.choice(NAMES), self._rng.randint(0, 99), self._rng.choice(KEYS))
         if host.is_over or not isinstance(machine, Machine):
             return
-        if signal_problem(machine.graph, machine.state, signal, []) is None:
+        if signal_refusal(machine.graph, machine.state, signal, []) is None:
             host.feed(Signalled(host.world.now, self._id(), signal))
 
     def _decide(self, host: Host) -> None:
@@ -104,7 +104,7 @@ class People:
             return
         wait = self._rng.choice(approvals)
         decision = Decided(host.world.now, self._id(), wait.id, self._rng.random() < 0.5, "ann", form={"amount": 3})
-        if decision_problem(machine.state, decision, []) is None:
+        if decision_refusal(machine.state, decision, []) is None:
             host.feed(decision)
 
     def _id(self) -> int:

@@ -12,7 +12,7 @@ from noetl_temporal.machine.call import Part, StoredRef, ToolCall
 from noetl_temporal.machine.circuit_state import CircuitState
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = [
@@ -118,7 +118,7 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def chunk_id(self) -> str:
         """The id of the loop; chunks after the first add the index of their first item."""
-        return fitted(f"{self.loop_id}/{self.first}") if self.first else self.loop_id
+        return shorten_id(f"{self.loop_id}/{self.first}") if self.first else self.loop_id
 
     @property
     def size(self) -> int:

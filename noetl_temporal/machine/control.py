@@ -19,10 +19,10 @@ __all__ = [
     "RefusedError",
     "find_held_run",
     "find_held_runs",
-    "pause_problem",
-    "resume_problem",
-    "retry_problem",
-    "skip_problem",
+    "pause_refusal",
+    "resume_refusal",
+    "retry_refusal",
+    "skip_refusal",
 ]
 
 
@@ -37,7 +37,7 @@ class RefusedError(ValueError):
     """A request is refused; the message says why."""
 
 
-def pause_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+def pause_refusal(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
@@ -46,19 +46,19 @@ def pause_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | No
     return "the run is paused already" if _is_paused(state, unfed_facts) else None
 
 
-def resume_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+def resume_refusal(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     return None if _is_paused(state, unfed_facts) else "the run is not paused"
 
 
-def retry_problem(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+def retry_refusal(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why no held step can be retried; None if one can."""
     return "the run is paused: resume it first" if _is_paused(state, unfed_facts) else None
 
 
-def skip_problem(data: Json, steps: int = 1) -> str | None:
+def skip_refusal(data: Json, steps: int = 1) -> str | None:
     """Return why the data cannot be the result of so many held steps; None if it can."""
     size = len(msgspec.json.encode(data))
     if size * steps > MOST_SKIP_BYTES and size <= SIGNAL_BYTES:

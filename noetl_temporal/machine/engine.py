@@ -131,7 +131,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
                 self._apply_request(fact)
 
     def _apply_request(self, fact: Fact) -> None:
-        """Apply a request of a person, a message of another machine, or a fact of the host."""
+        """Apply a request of a person, a message of another machine, or a fact of the shell."""
         match fact:
             case CancelRequested():
                 self._cancel_requested(fact)

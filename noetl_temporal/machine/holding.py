@@ -23,9 +23,9 @@ from noetl_temporal.machine.steps.exits import end_run_for_retry
 from noetl_temporal.machine.steps.holds import (
     begin_hold,
     end_hold,
-    end_with_given_result,
-    forgive,
+    end_with_provided_result,
     hold_id,
+    mark_failures_handled,
     wait_for_decision,
 )
 from noetl_temporal.machine.tasks.task_executions import End
@@ -109,7 +109,7 @@ class Holding(Answering):
                 self._apply_answer(wait, answer)
         for chunk, group in of_chunks.items():
             if open_waits := [wait for wait in group if wait.id in self.state.waits]:
-                self._hand(chunk, open_waits, answer)
+                self._send_answer(chunk, open_waits, answer)
 
     def _apply_answer(self, wait: Wait, answer: Answer) -> None:
         run, decision = self._runs.get_mutable(wait.run), answer.decision
@@ -137,7 +137,7 @@ class Holding(Answering):
     def _retry(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]
         end = self._end_hold(run, held, "retry", decision)
-        forgive(self._execution, step, run, end)
+        mark_failures_handled(self._execution, step, run, end)
         self._remove_run(run)
         end_run_for_retry(self._execution, step, run, end, held.kind)
         self._repeat(step, run)
@@ -145,11 +145,11 @@ class Holding(Answering):
     def _skip(self, run: StepRun, held: Held, decision: HeldDecision) -> None:
         step = self.graph.steps[run.step]
         failure = self._end_hold(run, held, "skip", decision)
-        end = end_with_given_result(self._execution, step, run, held, decision.data)
+        end = end_with_provided_result(self._execution, step, run, held, decision.data)
         if self._is_to_hold(step, end):
             self._begin_hold(step, run, end, held.kind)
             return
-        forgive(self._execution, step, run, failure)
+        mark_failures_handled(self._execution, step, run, failure)
         self._end_run(run, end, held.kind)
 
     def _hold_ended(self, run: StepRun) -> None:

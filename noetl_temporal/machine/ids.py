@@ -20,7 +20,7 @@ from noetl_temporal.event_ids import DERIVED, IdClock, millisecond_of
 from noetl_temporal.machine.call import AttemptRecord
 from noetl_temporal.shortening import unique_within
 
-__all__ = ["MAX_ID_BYTES", "EventIds", "escape_name", "fitted"]
+__all__ = ["MAX_ID_BYTES", "EventIds", "escape_name", "shorten_id"]
 
 MAX_ID_BYTES = 200
 
@@ -79,5 +79,5 @@ def escape_name(name: str) -> str:
     return quote(name, safe=_PLAIN)
 
 
-fitted: Callable[[str], str] = partial(unique_within, limit=MAX_ID_BYTES)
+shorten_id: Callable[[str], str] = partial(unique_within, limit=MAX_ID_BYTES)
 """Return the id, shortened to at most MAX_ID_BYTES."""

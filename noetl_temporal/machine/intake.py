@@ -1,6 +1,6 @@
 """Applies facts to a machine, one at a time, each completely or not at all.
 
-Before anything changes, a fact is checked against two tables (protocol.py): which facts a phase admits, and which kind
+Before anything changes, a fact is checked against two tables (protocol.py): which facts a phase accepts, and which kind
 of pending operation each fact answers. One that does not fit raises ProtocolError, and so does every later one: the
 shell no longer knows the machine's state (h11's rule).
 
@@ -114,7 +114,7 @@ class Intake(ABC, Generic[S, R]):
             commands += self._loads.update(self.state)
         return commands
 
-    # ---- taking ---------------------------------------------------------------------------------------------------
+    # ---- applying -------------------------------------------------------------------------------------------------
 
     def _apply_or_defer(
         self, fact: Fact, needs: Mapping[str, StoredRef] = _NOTHING, index: int | None = None
@@ -216,7 +216,7 @@ class Intake(ABC, Generic[S, R]):
                 del self.state.readers[id_]
 
     def _request_lost_values(self, fact: Restored) -> list[Command]:
-        """A new host has no loads or stores in progress: request again what is still needed."""
+        """A new shell has no loads or stores in progress: request again what is still needed."""
         pending = self.state.pending
         for id_, operation in [entry for entry in pending.items() if entry[1].kind in ("store", "load")]:
             del pending[id_]

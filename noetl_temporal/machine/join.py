@@ -52,7 +52,7 @@ class Joins:
         """Return the waiting steps that may run now, in the playbook's order; the final step only alone."""
         final = self._graph.final
         joins = sorted((step for step in waiting if step != final), key=self._order.__getitem__)
-        free = [step for step in joins if not (self._is_held(step, running) or self._is_held(step, joins))]
+        free = [step for step in joins if not (self._is_blocked(step, running) or self._is_blocked(step, joins))]
         if free:
             return free
         if running:
@@ -61,17 +61,17 @@ class Joins:
             return joins[:1]
         return [final] if final in waiting else []
 
-    def _is_held(self, step: str, tokens: Iterable[str]) -> bool:
+    def _is_blocked(self, step: str, tokens: Iterable[str]) -> bool:
         ancestors = self._ancestors_of(step)
         return any(token != step and token in ancestors for token in tokens)
 
     def _ancestors_of(self, step: str) -> frozenset[str]:
         ancestors = self._ancestors.get(step)
         if ancestors is None:
-            ancestors = self._ancestors[step] = self._search(step)
+            ancestors = self._ancestors[step] = self._find_ancestors(step)
         return ancestors
 
-    def _search(self, step: str) -> frozenset[str]:
+    def _find_ancestors(self, step: str) -> frozenset[str]:
         """Return every step from which arcs lead to ``step``."""
         ancestors: set[str] = set()
         frontier = [step]

@@ -13,8 +13,8 @@ from noetl_temporal.machine.commands import StoreValues
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, ValuesStored
 from noetl_temporal.machine.failures import cancelled_outside, error_outcome, template_outcome
-from noetl_temporal.machine.ids import fitted
-from noetl_temporal.machine.loops.chunks import begin_no_more, join_reports, take_report
+from noetl_temporal.machine.ids import shorten_id
+from noetl_temporal.machine.loops.chunks import join_reports, record_report, skip_remaining_items
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
 from noetl_temporal.machine.names import LOOP
@@ -55,7 +55,7 @@ class Looping(Starting):
         values = items_to_store(progress, self._limit)
         if values is None:
             return False
-        id_ = fitted(f"{progress.id}:items")
+        id_ = shorten_id(f"{progress.id}:items")
         self.state.pending[id_] = Pending("store", run.id)
         self._journal.send(StoreValues(id_, values, f"{progress.total:,} items of {run.step}"))
         return True
@@ -81,7 +81,7 @@ class Looping(Starting):
         if report.status == "cancelled" and not cancelled_here:
             progress.failure = cancelled_outside("loop")
         continues = not self._is_stopped(run) and not _stops_iterations(step, progress, report)
-        take_report(progress, chunk, report, continues=continues)
+        record_report(progress, chunk, report, continues=continues)
         for warning in report.warnings:
             self._execution.host(step, run).warn(warning.message, warning.span)
         is_ready = run.id in self.state.ready
@@ -136,12 +136,12 @@ class Looping(Starting):
             self._end_or_hold(run, End("error", outcome, None, failure.span or step.span))
             return True
         run.loop.failure = outcome
-        begin_no_more(run.loop)
+        skip_remaining_items(run.loop)
         return self._end_loop_when_over(run)
 
     def _loop_stopped(self, run: StepRun) -> None:
         if run.loop is not None:
-            begin_no_more(run.loop)
+            skip_remaining_items(run.loop)
             self._end_loop_when_over(run)
             return
         step = self.graph.steps[run.step]

@@ -30,7 +30,7 @@ from noetl_temporal.machine.failures import error_outcome, failure_at, template_
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.loads import ARRIVALS
 from noetl_temporal.machine.looping import Looping
-from noetl_temporal.machine.loops.unfinished import without_success
+from noetl_temporal.machine.loops.unfinished import unfinished_loop
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.starting import DEADLINE
 from noetl_temporal.machine.state import Pending, PlaybookState, StepRun, restore_state
@@ -223,7 +223,7 @@ class Machine(Looping):
     def _repeat(self, step: Step, failed: StepRun) -> None:
         run = new_run(self._execution, step)
         if failed.loop is not None and failed.keeps_items:
-            run.loop = without_success(failed.loop, step_loops.loop_id(run))
+            run.loop = unfinished_loop(failed.loop, step_loops.loop_id(run))
             run.loop_stats = failed.loop_stats
         self._enter(step, run)
 

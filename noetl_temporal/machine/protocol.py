@@ -30,17 +30,27 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.state import MachineState
 
-__all__ = ["ADMITTED_FACTS", "COMPLETED_KINDS", "completed_id", "rejection_reason"]
+__all__ = ["ACCEPTED_FACTS", "COMPLETED_KINDS", "completed_id", "rejection_reason"]
 
-_CONTROL = (CancelRequested, LimitReached, IdleRequested, ReturnRequested, Continued, Restored)
-_OF_PEOPLE = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
-_OF_WAITS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
-ADMITTED_FACTS: Mapping[str, tuple[type[Fact], ...]] = {
+_ENDS_OF_OPERATIONS = (ToolFinished, ChunkFinished, TimerFired, ValuesStored, ValueLoaded)
+_CONTROL_FACTS = (CancelRequested, LimitReached, IdleRequested, ReturnRequested, Continued, Restored)
+_PEOPLE_FACTS = (PauseRequested, UnpauseRequested, RetryRequested, SkipRequested)
+_WAIT_FACTS = (Signalled, Decided, WaitOpened, WaitClosed, Answered)
+ACCEPTED_FACTS: Mapping[str, tuple[type[Fact], ...]] = {
     "new": (Started,),
-    "running": (ToolFinished, ChunkFinished, TimerFired, ValuesStored, ValueLoaded, *_OF_PEOPLE, *_OF_WAITS, *_CONTROL),
+    "running": (
+        ToolFinished,
+        ChunkFinished,
+        TimerFired,
+        ValuesStored,
+        ValueLoaded,
+        *_PEOPLE_FACTS,
+        *_WAIT_FACTS,
+        *_CONTROL_FACTS,
+    ),
     "ended": (),
 }
-"""Phase -> the facts that it admits."""
+"""Phase -> the facts that it accepts."""
 
 COMPLETED_KINDS: Mapping[type[Fact], tuple[str, ...]] = {
     ToolFinished: ("call",),
@@ -75,7 +85,7 @@ def rejection_reason(fact: Fact, state: MachineState) -> str | None:
     A timer or stored value that is not pending is accepted: it may arrive just after it was cancelled.
     """
     kind = type(fact)
-    if kind not in ADMITTED_FACTS[state.phase]:
+    if kind not in ACCEPTED_FACTS[state.phase]:
         return f"{kind.__name__} while the machine is {state.phase}"
     id_ = completed_id(fact)
     if id_ is None:

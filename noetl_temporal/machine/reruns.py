@@ -8,7 +8,7 @@ belongs to that run alone: ids, timers, requests. The tokens are the step's own,
 wait at joins.
 
 That is only well-defined where nothing was half done at that moment, as what a step does before its end is in no
-result of it. ``problem_before`` says so. A step that had started with the same fact and had done nothing yet, as those
+result of it. ``reuse_refusal`` says so. A step that had started with the same fact and had done nothing yet, as those
 of a fan-out do, starts in the rerun.
 """
 
@@ -29,7 +29,7 @@ from noetl_temporal.machine.stored import logged_result, with_row, without_row
 from noetl_temporal.machine.tally import StepTally, TimeSpent
 from noetl_temporal.machine.tasks.events import message_of
 
-__all__ = ["emit_reused", "problem_before", "region_of", "reuse_state", "state_before"]
+__all__ = ["emit_reused", "region_of", "reuse_refusal", "reuse_state", "state_before"]
 
 _PAYLOAD = "payload"
 """The root of values that a rerun takes from its own request, as it is the same."""
@@ -47,7 +47,7 @@ def region_of(graph: Graph, step: str) -> str | None:
     return next((each.name for each in graph.steps.values() if each.loop and step in each.loop.region), None)
 
 
-def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
+def reuse_refusal(graph: Graph, state: PlaybookState, step: str) -> str | None:
     """Return why what had happened before the start of ``step`` cannot be reused; None if it can."""
     if state.stop is not None:
         return f"the run was already stopping ({state.stop.kind}) when {step!r} started"
@@ -60,7 +60,7 @@ def problem_before(graph: Graph, state: PlaybookState, step: str) -> str | None:
 
 
 def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
-    """Return the state with which a rerun starts at ``step``, as plain JSON. ``problem_before`` must have found
+    """Return the state with which a rerun starts at ``step``, as plain JSON. ``reuse_refusal`` must have found
     nothing.
     """
     begun_steps = [run.step for run in state.runs.values()]

@@ -50,7 +50,7 @@ __all__ = [
     "without_row",
 ]
 
-_STAND_IN = ["in the place of a list that is not loaded"]
+_PLACEHOLDER = ["in the place of a list that is not loaded"]
 
 _RESULT_KEYS = ("result", "stored", "row")
 """The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``with_row``)."""
@@ -298,9 +298,9 @@ def stored_list(read: Callable[[], Json]) -> StoredRef | None:
             return None
     if reference.is_one:
         return None
-    with ReadingFrom(LoadedValues({load_id(reference): LoadedValue(_STAND_IN)}, sys.maxsize)):
+    with ReadingFrom(LoadedValues({load_id(reference): LoadedValue(_PLACEHOLDER)}, sys.maxsize)):
         try:
-            return reference if read() == _STAND_IN else None
+            return reference if read() == _PLACEHOLDER else None
         except (NotLoaded, TemplateFailure):
             return None
 

@@ -16,10 +16,10 @@ from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.control import (
     RefusedError,
     find_held_run,
-    pause_problem,
-    resume_problem,
-    retry_problem,
-    skip_problem,
+    pause_refusal,
+    resume_refusal,
+    retry_refusal,
+    skip_refusal,
 )
 from noetl_temporal.machine.facts import (
     CancelRequested,
@@ -33,7 +33,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.held_steps import HeldStep
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
+from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
 __all__ = ["DueRequest", "Refusal", "Requests", "Situation", "fact_of", "name_of_held", "situation_of"]
@@ -192,25 +192,25 @@ def fact_of(due: DueRequest, machine: Machine, time_ms: int) -> Fact:
     match request.do:
         case "signal":
             signal = Signal(request.name.text if request.name else "", request.data, request.key)
-            _raise_if_refused(signal_problem(machine.graph, state, signal, []))
+            _raise_if_refused(signal_refusal(machine.graph, state, signal, []))
             return Signalled(time_ms, number, signal)
         case "approve" | "reject":
             decision = Decided(time_ms, number, target, request.do == "approve", *author, request.form or {})
-            _raise_if_refused(decision_problem(state, decision, []))
+            _raise_if_refused(decision_refusal(state, decision, []))
             return decision
         case "pause":
-            _raise_if_refused(pause_problem(state, []))
+            _raise_if_refused(pause_refusal(state, []))
             return PauseRequested(time_ms, number, *author)
         case "resume":
-            _raise_if_refused(resume_problem(state, []))
+            _raise_if_refused(resume_refusal(state, []))
             return UnpauseRequested(time_ms, number, *author)
         case "retry":
-            _raise_if_refused(retry_problem(state, []))
+            _raise_if_refused(retry_refusal(state, []))
             return RetryRequested(time_ms, number, (_held(due, machine),), *author)
         case "cancel":
             return CancelRequested(time_ms, request.reason)
         case _:
-            _raise_if_refused(skip_problem(request.data))
+            _raise_if_refused(skip_refusal(request.data))
             return SkipRequested(time_ms, number, (_held(due, machine),), request.data, *author)
 
 

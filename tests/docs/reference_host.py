@@ -19,7 +19,7 @@ from noetl_temporal.call_log import CallLog, now
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.facts import Decided, Fact, Signalled
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.waits.refusals import decision_problem, signal_problem
+from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.playbook_tests.host import TrialRun, run_graph
 from noetl_temporal.run_tool import Attempt
@@ -40,7 +40,7 @@ class Received:
         for number, (name, data) in enumerate(self.signals.items(), 1):
             fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
             signal = Signal(name, fields["data"], str(fields["key"])) if "key" in fields else Signal(name, data)
-            assert signal_problem(machine.graph, machine.state, signal, []) is None
+            assert signal_refusal(machine.graph, machine.state, signal, []) is None
             yield Signalled(now(), number, signal)
 
     def decision(self, machine: Machine) -> Decided | None:
@@ -49,7 +49,7 @@ class Received:
         if wait is None:
             return None
         decision = Decided(now(), 1_000 + machine.state.ids.last, wait.id, **self.decisions[wait.step])
-        assert decision_problem(machine.state, decision, []) is None
+        assert decision_refusal(machine.state, decision, []) is None
         return decision
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, StartTimer
-from noetl_temporal.machine.control import RefusedError, find_held_run, retry_problem, skip_problem
+from noetl_temporal.machine.control import RefusedError, find_held_run, retry_refusal, skip_refusal
 from noetl_temporal.machine.facts import CancelRequested, RetryRequested, TimerFired
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
@@ -177,9 +177,9 @@ def test_the_first_of_several_decisions_may_stop_the_run() -> None:
 
 
 def test_data_for_many_skipped_steps_is_small() -> None:
-    assert skip_problem("x" * 400, 1_000) is None
+    assert skip_refusal("x" * 400, 1_000) is None
     refusal = "the data has 602 bytes; at most 500 are allowed for 1,000 held steps: skip fewer at a time"
-    assert skip_problem("x" * 600, 1_000) == refusal
+    assert skip_refusal("x" * 600, 1_000) == refusal
 
 
 def test_invalid_decisions_are_refused() -> None:
@@ -198,7 +198,7 @@ def test_invalid_decisions_are_refused() -> None:
     assert refusal_of("right") == "step 'right' is not held: held are 'left'"
     assert find_held_run(graph, state, "left#1", []).run == "left#1"
     assert refusal_of("left", RetryRequested(run.now, 9, ("left#1",))) == "step 'left' is not held: no step is"
-    assert retry_problem(state, []) is None
+    assert retry_refusal(state, []) is None
     run.pause()
-    assert retry_problem(run.machine.state, []) == "the run is paused: resume it first"
-    assert "at most 16,384 are allowed" in str(skip_problem("x" * SIGNAL_BYTES))
+    assert retry_refusal(run.machine.state, []) == "the run is paused: resume it first"
+    assert "at most 16,384 are allowed" in str(skip_refusal("x" * SIGNAL_BYTES))

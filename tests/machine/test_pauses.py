@@ -7,7 +7,7 @@ import pytest
 from noetl_temporal.control_requests import requester_refusal
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
-from noetl_temporal.machine.control import pause_problem, resume_problem
+from noetl_temporal.machine.control import pause_refusal, resume_refusal
 from noetl_temporal.machine.facts import (
     CancelRequested,
     PauseRequested,
@@ -178,17 +178,17 @@ def test_a_chunk_that_is_paused_begins_no_item() -> None:
 def test_invalid_pauses_and_resumes_are_refused() -> None:
     run = ControlledRun(TWO)
     state = run.machine.state
-    assert resume_problem(state, []) == "the run is not paused"
+    assert resume_refusal(state, []) == "the run is not paused"
     unfed_facts = [PauseRequested(run.now, 1)]
-    assert pause_problem(state, []) is None
-    assert pause_problem(state, unfed_facts) == "the run is paused already"
-    assert resume_problem(state, unfed_facts) is None
+    assert pause_refusal(state, []) is None
+    assert pause_refusal(state, unfed_facts) == "the run is paused already"
+    assert resume_refusal(state, unfed_facts) is None
     run.pause()
-    assert pause_problem(run.machine.state, []) == "the run is paused already"
+    assert pause_refusal(run.machine.state, []) == "the run is paused already"
     run.feed(CancelRequested)
-    assert pause_problem(run.machine.state, []) == "the run is stopping"
+    assert pause_refusal(run.machine.state, []) == "the run is stopping"
     run.ends(error("cancelled", "cancelled"))
-    assert pause_problem(run.machine.state, []) == resume_problem(run.machine.state, []) == "the run has ended"
+    assert pause_refusal(run.machine.state, []) == resume_refusal(run.machine.state, []) == "the run has ended"
 
 
 def test_names_and_reasons_have_a_maximum_length() -> None:

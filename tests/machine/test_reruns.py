@@ -14,7 +14,7 @@ from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.facts import RerunSource
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.machine.reruns import problem_before, region_of, state_before
+from noetl_temporal.machine.reruns import region_of, reuse_refusal, state_before
 from noetl_temporal.machine.state import PlaybookState, Stop
 
 from .driver import SECRETS_KEY, Driver, Run, error
@@ -103,7 +103,7 @@ class Recording:
     def _note(self, step: str, state: PlaybookState) -> None:
         if state.run_counts.get(step):
             return
-        problem = problem_before(self.graph, state, step)
+        problem = reuse_refusal(self.graph, state, step)
         if problem is None:
             self.states[step] = state_before(self.graph, state, step)
         else:
@@ -255,9 +255,9 @@ def test_a_rerun_can_be_rerun() -> None:
 
 def test_a_run_that_was_stopping_is_refused() -> None:
     graph = compile_or_raise(HEAD + CHAIN)
-    assert problem_before(graph, PlaybookState(), "end") is None
+    assert reuse_refusal(graph, PlaybookState(), "end") is None
     state = PlaybookState(stop=Stop("cancel", 0))
-    assert problem_before(graph, state, "end") == "the run was already stopping (cancel) when 'end' started"
+    assert reuse_refusal(graph, state, "end") == "the run was already stopping (cancel) when 'end' started"
 
 
 def test_a_step_of_a_loop_over_steps_belongs_to_it() -> None:

@@ -13,9 +13,9 @@ from noetl_temporal.machine.waits.refusals import (
     KEPT_SIGNALS,
     MAX_REQUESTS,
     SIGNAL_BYTES,
-    decision_problem,
+    decision_refusal,
     is_repeated,
-    signal_problem,
+    signal_refusal,
 )
 from noetl_temporal.machine.waits.wait import Signal
 
@@ -89,7 +89,7 @@ def test_a_rule_reminds_and_waits_again(snapshots: bool) -> None:
     first = run.waits[0]
     run.timer_fires()
     assert (run.waits, len(run.of(CallTool))) == ([], 2)
-    assert decision_problem(run.machine.state, Decided(0, 9, first.id, True, "ann"), []) is not None
+    assert decision_refusal(run.machine.state, Decided(0, 9, first.id, True, "ann"), []) is not None
     run.call_ends()
     run.decide(run.waits[0])
     assert (run.finish.status, run.finish.result["by"]) == ("completed", "ann")
@@ -295,7 +295,7 @@ def test_a_repeated_request_is_harmless() -> None:
 
 
 def refusal_of(run: WaitingRun, name: str, data: Any = None, unfed_facts: list[Fact] | None = None) -> str | None:
-    return signal_problem(run.graph, run.machine.state, Signal(name, data), unfed_facts or [])
+    return signal_refusal(run.graph, run.machine.state, Signal(name, data), unfed_facts or [])
 
 
 def test_a_signal_that_no_step_waits_for_is_refused() -> None:
@@ -331,9 +331,9 @@ def test_a_signal_for_an_open_wait_is_accepted_even_if_the_queue_is_full() -> No
         run.signal("paid", key="1")
     state, awaited_signal, later = run.machine.state, Signal("paid", key="0"), Signal("paid", key="1")
     first = Signalled(run.now, 999, awaited_signal)
-    assert signal_problem(run.graph, state, awaited_signal, []) is None
-    assert "100 signals" in (signal_problem(run.graph, state, later, []) or "")
-    assert "100 signals" in (signal_problem(run.graph, state, awaited_signal, [first]) or "")
+    assert signal_refusal(run.graph, state, awaited_signal, []) is None
+    assert "100 signals" in (signal_refusal(run.graph, state, later, []) or "")
+    assert "100 signals" in (signal_refusal(run.graph, state, awaited_signal, [first]) or "")
 
 
 def test_two_approvals_at_once_are_one() -> None:
@@ -341,20 +341,20 @@ def test_two_approvals_at_once_are_one() -> None:
     [wait] = run.waits
     first = Decided(run.now, 1, wait.id, True, "ann", form={"note": "x"})
     second = Decided(run.now, 2, wait.id, False, "eve")
-    assert decision_problem(run.machine.state, first, []) is None
-    assert "it was decided" in (decision_problem(run.machine.state, second, [first]) or "")
+    assert decision_refusal(run.machine.state, first, []) is None
+    assert "it was decided" in (decision_refusal(run.machine.state, second, [first]) or "")
     run.decide(wait, form={"note": "x"})
-    assert "it was decided" in (decision_problem(run.machine.state, second, []) or "")
+    assert "it was decided" in (decision_refusal(run.machine.state, second, []) or "")
 
 
 def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
     """As where a worker died with the report, and the next one gets both in one workflow task."""
     run = WaitingRun(REVIEW, head="workload: {boss: eve}\n")
     [wait] = run.waits
-    reported_wait = wait.seen_from_outside("each/1")
+    reported_wait = wait.qualified("each/1")
     decision = Decided(run.now, 5, reported_wait.id, True, "ann", form={"note": "x"})
-    assert decision_problem(run.machine.state, decision, []) is not None
-    assert decision_problem(run.machine.state, decision, [WaitOpened(run.now, reported_wait)]) is None
+    assert decision_refusal(run.machine.state, decision, []) is not None
+    assert decision_refusal(run.machine.state, decision, [WaitOpened(run.now, reported_wait)]) is None
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def test_an_approval_that_a_chunk_has_just_reported_can_be_decided() -> None:
 def test_a_decision_must_match_the_form(form: dict[str, Any], why: str | None) -> None:
     run = WaitingRun(REVIEW, head="workload: {boss: eve}\n")
     data: dict[str, Any] = {"approved": True, "by": "ann", "form": {"note": "x"}, **form}
-    assert decision_problem(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why
+    assert decision_refusal(run.machine.state, Decided(run.now, 1, run.waits[0].id, **data), []) == why
 
 
 def test_a_wait_and_its_event_have_the_schema_of_its_signal() -> None:

@@ -29,7 +29,7 @@ from noetl_temporal.machine.records import later
 from noetl_temporal.machine.state import Chunk, LoopProgress
 from noetl_temporal.machine.tally import add_tallies
 
-__all__ = ["CHUNK_ITEMS", "begin_no_more", "cut", "cut_stored", "join_reports", "next_chunk", "take_report"]
+__all__ = ["CHUNK_ITEMS", "cut", "cut_stored", "join_reports", "next_chunk", "record_report", "skip_remaining_items"]
 
 CHUNK_ITEMS = 400
 WHOLE_ITEMS = 1_000
@@ -147,7 +147,7 @@ def _free_share(progress: LoopProgress) -> int:
     return min(-(-whole // AT_ONCE), whole - used_share)
 
 
-def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, continues: bool) -> None:
+def record_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, continues: bool) -> None:
     """Record the report of a chunk. The items that it returned run next, if the loop ``continues``."""
     progress.reports[chunk.first] = msgspec.structs.replace(report, failures=FailureLog(), circuits={})
     progress.failures = progress.failures.merged_by_index(report.failures)
@@ -158,13 +158,13 @@ def take_report(progress: LoopProgress, chunk: Chunk, report: ChunkReport, *, co
         progress.ranges.append((first, report.unstarted))
         progress.ranges.sort()
     if not continues:
-        begin_no_more(progress)
+        skip_remaining_items(progress)
     progress.ctx = report.ctx or progress.ctx
     progress.circuits = latest(progress.circuits, report.circuits)
 
 
-def begin_no_more(progress: LoopProgress) -> None:
-    """Begin no more chunks."""
+def skip_remaining_items(progress: LoopProgress) -> None:
+    """Begin no more chunks: the items that no chunk has yet are skipped."""
     progress.skipped_ranges += progress.ranges
     progress.ranges.clear()
 

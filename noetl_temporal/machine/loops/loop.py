@@ -80,7 +80,7 @@ class LoopMachine(Iterations):
         wait = self.state.waits.get(wait_id)
         if wait is not None:
             request = answer.signal.request_id if answer.signal is not None else 0
-            self._journal.send(CloseWait(self._outside(wait).id, is_answered=True, request_id=request))
+            self._journal.send(CloseWait(self._qualified(wait).id, is_answered=True, request_id=request))
             self._machine_of_run(wait.run)._apply_answer(wait, answer)
         else:
             self._journal.send(self._return_command(wait_id, answer))
@@ -100,14 +100,14 @@ class LoopMachine(Iterations):
 
     def _wait_opened(self, wait: Wait) -> None:
         if wait.kind != "time":
-            self._journal.send(OpenWait(self._outside(wait)))
+            self._journal.send(OpenWait(self._qualified(wait)))
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
         if wait.kind != "time" and ending != "done":
-            self._journal.send(CloseWait(self._outside(wait).id))
+            self._journal.send(CloseWait(self._qualified(wait).id))
 
-    def _outside(self, wait: Wait) -> Wait:
-        return wait.seen_from_outside(self.input.chunk_id)
+    def _qualified(self, wait: Wait) -> Wait:
+        return wait.qualified(self.input.chunk_id)
 
     def _limit_reached(self, fact: LimitReached) -> None:
         if self.state.stop is None:

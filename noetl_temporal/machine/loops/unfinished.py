@@ -14,10 +14,10 @@ from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.state import LoopProgress
 
-__all__ = ["consecutive", "without_success"]
+__all__ = ["consecutive", "unfinished_loop"]
 
 
-def without_success(failed: LoopProgress, id_: str) -> LoopProgress:
+def unfinished_loop(failed: LoopProgress, id_: str) -> LoopProgress:
     """Return the loop ``id_`` that runs the items of ``failed`` that did not succeed, and has the results of the
     others.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from noetl_compiler import templates
 from noetl_compiler.graph import Json, Step
 from noetl_compiler.language.events import ENTERED
-from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.policy import allows
 from noetl_temporal.machine.routing import Admission, admit
 from noetl_temporal.machine.scope import event_names
@@ -23,7 +23,7 @@ def new_run(execution: Execution, step: Step) -> StepRun:
     """
     counts = execution.state.run_counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
-    id_ = fitted(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
+    id_ = shorten_id(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
     run = StepRun(id_, 0, execution.journal.feed.at)
     run.step = step.name
     return run

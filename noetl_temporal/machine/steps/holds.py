@@ -23,7 +23,14 @@ from noetl_temporal.machine.tasks.rendering import seconds_of
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["begin_hold", "end_hold", "end_with_given_result", "forgive", "hold_id", "wait_for_decision"]
+__all__ = [
+    "begin_hold",
+    "end_hold",
+    "end_with_provided_result",
+    "hold_id",
+    "mark_failures_handled",
+    "wait_for_decision",
+]
 
 
 def hold_id(run: StepRun) -> str:
@@ -98,14 +105,14 @@ def end_hold(
     return End("error", held.outcome, held.task, held.span)
 
 
-def forgive(execution: Execution, step: Step, run: StepRun, end: End) -> None:
+def mark_failures_handled(execution: Execution, step: Step, run: StepRun, end: End) -> None:
     """Mark the failures of the run as handled, by a person."""
     record_failure(execution, step, run, end, handled=True)
     if run.loop is not None:
         run.loop.failures = FailureLog()
 
 
-def end_with_given_result(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
+def end_with_provided_result(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
     """Return the end of a run whose result a person provides; the ``set`` of the step sees that result."""
     outcome: PlainOutcome = {"status": "ok", "result": data}
     if held.kind == LOOP and "meta" in held.outcome:

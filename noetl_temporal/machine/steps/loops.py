@@ -15,7 +15,7 @@ from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.commands import ChunkInput, FrameLimits, RunChunk
 from noetl_temporal.machine.facts import ChunkReport
-from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.journal import COMBINED_BYTES
 from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk
 from noetl_temporal.machine.loops.claims import claim_limits
@@ -237,7 +237,7 @@ def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
 
 def loop_id(run: StepRun) -> str:
     """Return ``<step>/<n>`` for the loop of ``<step>#<n>``."""
-    return fitted(run.id.replace("#", "/"))
+    return shorten_id(run.id.replace("#", "/"))
 
 
 def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun, progress: LoopProgress) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from noetl_compiler import templates
 from noetl_compiler.graph import NamesProfile, Step
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome, ToolCall
-from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.plan import StepPlan, TaskPlan
@@ -41,7 +41,7 @@ class Caller(Protocol):
 
 def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
     """Return the id of the call, unique in the workflow."""
-    return fitted(f"{caller.prefix}:{plan.name}:{state.executions}")
+    return shorten_id(f"{caller.prefix}:{plan.name}:{state.executions}")
 
 
 def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
@@ -50,7 +50,7 @@ def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 
 
 def _longer_id(caller: Caller, plan: TaskPlan, state: PipelineState, end: str) -> str:
-    return fitted(f"{caller.prefix}:{plan.name}:{state.executions}:{end}")
+    return shorten_id(f"{caller.prefix}:{plan.name}:{state.executions}:{end}")
 
 
 def tool_call(

@@ -64,7 +64,7 @@ from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import delay_of, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
 from noetl_temporal.machine.tasks.task_executions import End, TaskExecutions
-from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, retry_wait, still_failed
+from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, failure_without_signal, retry_wait
 from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["Pipeline"]
@@ -155,7 +155,7 @@ class Pipeline(TaskExecutions):
         if state.progress.is_open:
             self._settle(plan, ToolReport(outcome, is_decided=False))
         elif outcome["status"] == "error":
-            self._fail_task(plan, still_failed(state.records[plan.task.label].outcome, outcome))
+            self._fail_task(plan, failure_without_signal(state.records[plan.task.label].outcome, outcome))
         else:
             self._move("ready")
             if calls:

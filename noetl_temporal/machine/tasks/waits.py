@@ -13,7 +13,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failures import error_outcome
-from noetl_temporal.machine.ids import fitted
+from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.calls import call_id
 from noetl_temporal.machine.tasks.host import Host
@@ -21,7 +21,7 @@ from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["Ending", "emit_wait_ended", "end_at_due_time", "retry_wait", "still_failed", "task_wait"]
+__all__ = ["Ending", "emit_wait_ended", "end_at_due_time", "failure_without_signal", "retry_wait", "task_wait"]
 
 Ending = Literal["done", "timed_out", "cancelled"]
 
@@ -53,7 +53,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
 def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, seconds: float | None) -> Wait:
     """Begin the wait of a failed call for the signal of its rule, and log it."""
     wait = Wait(
-        id=fitted(f"{call_id(host, plan, state)}:retry"),
+        id=shorten_id(f"{call_id(host, plan, state)}:retry"),
         kind="retry",
         run=host.run_id,
         step=host.step.name,
@@ -78,7 +78,7 @@ def _timed_out(wait: Wait) -> PlainOutcome:
     return {**outcome, "error": {**outcome["error"], "wait": wait.task}}
 
 
-def still_failed(outcome: PlainOutcome, timeout: PlainOutcome) -> PlainOutcome:
+def failure_without_signal(outcome: PlainOutcome, timeout: PlainOutcome) -> PlainOutcome:
     """Return the failure of a call whose retry did not receive its signal."""
     error: dict[str, Json] = outcome.get("error") or {}
     message = f"{error.get('message') or 'failed'}; {timeout['error']['message']}"

@@ -20,7 +20,7 @@ from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.facts import Decided, Fact, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.state import PlaybookState, StepRun
 from noetl_temporal.machine.tasks.waits import Ending
-from noetl_temporal.machine.waits.matching import take_kept, waiting_for
+from noetl_temporal.machine.waits.matching import take_queued, waiting_for
 from noetl_temporal.machine.waits.refusals import is_repeated, remember
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
@@ -62,7 +62,7 @@ class Answering(Engine[PlaybookState, StepRun]):
             return  # the answer is in transit, and will be returned
         del self.state.sent_answers[fact.wait_id]
         if answer.signal is not None and not fact.is_answered:
-            self._pass_or_keep(answer.signal, first=True)
+            self._deliver_or_queue(answer.signal, first=True)
 
     def _forget_waits(self, chunk_id: str) -> None:
         """Remove the waits of a chunk that has ended."""
@@ -92,9 +92,9 @@ class Answering(Engine[PlaybookState, StepRun]):
         if signal.request_id in self.state.used_signals:
             self.state.used_signals.remove(signal.request_id)
         else:
-            self._pass_or_keep(signal)
+            self._deliver_or_queue(signal)
 
-    def _pass_or_keep(self, signal: Signal, *, first: bool = False) -> None:
+    def _deliver_or_queue(self, signal: Signal, *, first: bool = False) -> None:
         """Pass the signal to the wait that it ends, or keep it; ``first``: before the other kept ones."""
         wait = waiting_for(signal, self.state.waits.values())
         if wait is not None:
@@ -115,12 +115,12 @@ class Answering(Engine[PlaybookState, StepRun]):
 
     def _answer(self, wait: Wait, answer: Answer) -> None:
         if wait.chunk:
-            self._hand(wait.chunk, [wait], answer)
+            self._send_answer(wait.chunk, [wait], answer)
         else:
             self._apply_answer(wait, answer)
 
-    def _hand(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
-        """Hand the answer to waits of a chunk."""
+    def _send_answer(self, chunk: str, waits: Sequence[Wait], answer: Answer) -> None:
+        """Send the answer to waits of a chunk."""
         for wait in waits:
             del self.state.waits[wait.id]
             self.state.sent_answers[wait.id] = answer
@@ -129,7 +129,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
-        signal = take_kept(self.state.queued_signals, wait) if wait.signal else None
+        signal = take_queued(self.state.queued_signals, wait) if wait.signal else None
         if signal is not None:
             self._answer(wait, Answer(signal.data, signal))
 

@@ -14,7 +14,7 @@ from noetl_compiler.language.tools import WAIT_KINDS
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
-__all__ = ["may_wait", "signals_of", "take_kept", "waiting_for"]
+__all__ = ["may_wait", "signals_of", "take_queued", "waiting_for"]
 
 
 def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
@@ -26,8 +26,8 @@ def waiting_for(signal: Signal, waits: Iterable[Wait]) -> Wait | None:
     return next((wait for key in keys for wait in candidates if wait.key == key), None)
 
 
-def take_kept(signals: dict[str, list[Signal]], wait: Wait) -> Signal | None:
-    """Remove the first signal that the wait accepts and return it."""
+def take_queued(signals: dict[str, list[Signal]], wait: Wait) -> Signal | None:
+    """Remove the first queued signal that the wait accepts and return it."""
     queue = signals.get(wait.signal, [])
     indexes = (n for n, candidate in enumerate(queue) if wait.key is None or candidate.key in (None, wait.key))
     index = next(indexes, None)

@@ -32,11 +32,11 @@ __all__ = [
     "KEPT_SIGNALS",
     "MAX_REQUESTS",
     "SIGNAL_BYTES",
-    "decision_problem",
+    "decision_refusal",
     "is_repeated",
     "known_waits",
     "remember",
-    "signal_problem",
+    "signal_refusal",
 ]
 
 KEPT_SIGNALS = 100
@@ -71,7 +71,7 @@ def remember(request_id: int, state: PlaybookState) -> None:
         state.request_ids.remove(state.oldest_request_id)
 
 
-def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed_facts: Sequence[Fact]) -> str | None:
+def signal_refusal(graph: Graph, state: PlaybookState, signal: Signal, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why the signal is refused; None if it is accepted."""
     signals = signals_of(graph)
     if signal.name not in signals:
@@ -86,10 +86,10 @@ def signal_problem(graph: Graph, state: PlaybookState, signal: Signal, unfed_fac
     if signal.key is not None and len(signal.key) > MOST_KEY_CHARACTERS:
         return f"the key has {len(signal.key):,} characters; at most {MOST_KEY_CHARACTERS:,} are allowed"
     earlier_signals = [fact.signal for fact in unfed_facts if isinstance(fact, Signalled)]
-    return payload_error(signal.data, signals[signal.name]) or _keeping_problem(state, signal, earlier_signals)
+    return payload_error(signal.data, signals[signal.name]) or _queue_refusal(state, signal, earlier_signals)
 
 
-def _keeping_problem(state: PlaybookState, signal: Signal, earlier_signals: Iterable[Signal]) -> str | None:
+def _queue_refusal(state: PlaybookState, signal: Signal, earlier_signals: Iterable[Signal]) -> str | None:
     """Return why the signal cannot be kept; None if an open wait takes it. ``earlier_signals`` take waits first."""
     waits = list(state.waits.values())
     queued_signals = [earlier for queue in state.queued_signals.values() for earlier in queue]
@@ -114,7 +114,7 @@ def known_waits(state: PlaybookState, unfed_facts: Iterable[Fact]) -> Mapping[st
     return {**{wait.id: wait for wait in new_waits if wait.id not in state.sent_answers}, **state.waits}
 
 
-def decision_problem(state: PlaybookState, decision: Decided, unfed_facts: Sequence[Fact]) -> str | None:
+def decision_refusal(state: PlaybookState, decision: Decided, unfed_facts: Sequence[Fact]) -> str | None:
     """Return why an approval or rejection is refused; None if it is accepted."""
     wait = known_waits(state, unfed_facts).get(decision.wait_id)
     is_decided = any(isinstance(fact, Decided) and fact.wait_id == decision.wait_id for fact in unfed_facts)
@@ -124,17 +124,17 @@ def decision_problem(state: PlaybookState, decision: Decided, unfed_facts: Seque
         return "the decision does not say who decides"
     if _size(decision.form) > SIGNAL_BYTES:
         return f"the form has over {SIGNAL_BYTES:,} bytes"
-    problems = (_approver_problem(wait, decision), _form_problem(wait.form, decision))
+    problems = (_approver_refusal(wait, decision), _form_refusal(wait.form, decision))
     return "; ".join(problem for problem in problems if problem) or None
 
 
-def _approver_problem(wait: Wait, decision: Decided) -> str | None:
+def _approver_refusal(wait: Wait, decision: Decided) -> str | None:
     if not wait.approvers or decision.by in wait.approvers:
         return None
     return f"{decision.by!r} may not decide {wait.name}: its approvers are {', '.join(wait.approvers)}"
 
 
-def _form_problem(form: Mapping[str, Any], decision: Decided) -> str | None:
+def _form_refusal(form: Mapping[str, Any], decision: Decided) -> str | None:
     """Return why the form is refused; None if it is accepted. A rejection needs no form."""
     schema = form_schema(form)
     return payload_error(decision.form, schema if decision.approved else {**schema, "required": []}, "form")

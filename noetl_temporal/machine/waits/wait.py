@@ -71,8 +71,10 @@ class Wait(msgspec.Struct, frozen=True, omit_defaults=True):
     event_id: int = 0
     chunk: str = ""
 
-    def seen_from_outside(self, chunk_id: str) -> Wait:
-        """Return the wait of a chunk, as the playbook's machine has it."""
+    def qualified(self, chunk_id: str) -> Wait:
+        """Return the wait of a chunk with the id that it has in the playbook's machine, which begins with that of the
+        chunk.
+        """
         return replace(self, id=f"{chunk_id} {self.id}", chunk=chunk_id)
 
     @property
