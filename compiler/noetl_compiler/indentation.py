@@ -1,13 +1,19 @@
-"""Add hints for unknown keys that belong below the empty key above them, because they are not indented far enough.
+"""Add hints for unknown keys that belong below a key above them, because they are not indented far enough.
 
     tool:
     kind: http      # unknown in a step, known in a tool
 
-Of several keys that belong below one empty key, only the first is reported; its hint lists the others.
+    tool:
+      kind: http
+    url: http://x   # the same, below a key that is not empty
+
+Of several keys that belong below one key, only the first is reported; its hint lists the others. That the mapping lacks
+one of them is not reported either.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -23,15 +29,20 @@ __all__ = ["with_indentation_hints"]
 
 _MAX_LISTED = 4
 _CODES = frozenset({Code.UNKNOWN_KEY, Code.DUPLICATE_KEY})
+_MISSING = re.compile(r'"([^"]+)"')
+"""The names of fields in a message about missing ones."""
 
 
 class _Key(NamedTuple):
-    """A key of a mapping. ``is_wrong``: it is unknown there, or a duplicate."""
+    """A key of a mapping. ``is_wrong``: it is unknown there, or a duplicate. ``below`` is the mapping in lines of its
+    own that is its value.
+    """
 
     span: Span
     text: str
     is_empty: bool = False
     is_wrong: bool = False
+    below: MappingNode | None = None
 
 
 def with_indentation_hints(diagnostics: Collection[Diagnostic], root: Node | None) -> list[Diagnostic]:
@@ -39,15 +50,19 @@ def with_indentation_hints(diagnostics: Collection[Diagnostic], root: Node | Non
     by_span = {diagnostic.span: diagnostic for diagnostic in diagnostics if diagnostic.code in _CODES}
     hints: dict[Span, str] = {}
     explained_spans: set[Span] = set()
+    found_keys: dict[Span, set[str]] = {}
     for mapping in _mappings(root) if by_span and root is not None else ():
-        for empty_key, (first, *others) in _misplaced_keys(_keys(mapping, by_span)).items():
+        for parent, (first, *others) in _misplaced_keys(_keys(mapping, by_span)).items():
             listed_others = f", along with {_join_names([key.text for key in others])}" if others else ""
-            hints[first.span] = f'indent it below "{empty_key}"{listed_others}'
+            hints[first.span] = f'indent it below "{parent.text}"{listed_others}'
             explained_spans |= {key.span for key in others}
+            if parent.below is not None:
+                found_keys[parent.below.span] = {first.text, *(key.text for key in others)}
     remaining_diagnostics = (
         diagnostic
         for diagnostic in diagnostics
-        if diagnostic.code not in _CODES or diagnostic.span not in explained_spans
+        if not (diagnostic.code in _CODES and diagnostic.span in explained_spans)
+        and not _lacks_one_of(found_keys.get(diagnostic.span, set()), diagnostic)
     )
     return [
         replace(diagnostic, hint=hints.get(diagnostic.span, diagnostic.hint))
@@ -57,37 +72,57 @@ def with_indentation_hints(diagnostics: Collection[Diagnostic], root: Node | Non
     ]
 
 
+def _lacks_one_of(keys: Collection[str], diagnostic: Diagnostic) -> bool:
+    """Whether a mapping is said to lack a field, one of these keys."""
+    return diagnostic.code is Code.MISSING_FIELD and not set(_MISSING.findall(diagnostic.message)).isdisjoint(keys)
+
+
 def _keys(mapping: MappingNode, diagnostics: Mapping[Span, Diagnostic]) -> list[_Key]:
-    keys = [_Key(key.span, key.text, _is_empty(value), key.span in diagnostics) for key, value in mapping.entries]
+    keys = [
+        _Key(key.span, key.text, _is_empty(value), key.span in diagnostics, _block_below(key, value))
+        for key, value in mapping.entries
+    ]
     texts = {key.span: key.text for key in keys}
     duplicates = [
         _Key(span, texts[diagnostic.related[0].span], is_wrong=True)
         for span, diagnostic in diagnostics.items()
         if diagnostic.code is Code.DUPLICATE_KEY and diagnostic.related[0].span in texts
     ]
-    return sorted(keys + duplicates) if duplicates else keys
+    return sorted(keys + duplicates, key=lambda key: key.span) if duplicates else keys
 
 
-def _misplaced_keys(keys: Iterable[_Key]) -> dict[str, list[_Key]]:
-    """Return empty key -> the wrong keys after it that belong below it."""
-    misplaced_keys: dict[str, list[_Key]] = {}
-    empty_keys: list[str] = []
-    previous = ""
+def _misplaced_keys(keys: Iterable[_Key]) -> dict[_Key, list[_Key]]:
+    """Return key -> the wrong keys after it that belong below it. A duplicate belongs below an empty key, or nowhere."""
+    misplaced_keys: dict[_Key, list[_Key]] = {}
+    parents: list[_Key] = []
+    texts: set[str] = set()
+    previous: _Key | None = None
     for key in keys:
         if not key.is_wrong:
-            previous = key.text if key.is_empty else ""
-            empty_keys += [previous] if previous else []
-        elif (empty_key := _key_above(key.text, empty_keys, previous)) is not None:
-            misplaced_keys.setdefault(empty_key, []).append(key)
+            previous = key if key.is_empty or key.below is not None else None
+            parents += [previous] if previous else []
+            texts.add(key.text)
+        elif (parent := _parent_of(key.text, parents, previous, is_duplicate=key.text in texts)) is not None:
+            misplaced_keys.setdefault(parent, []).append(key)
     return misplaced_keys
 
 
-def _key_above(key: str, empty_keys: list[str], previous: str) -> str | None:
-    """Return the nearest empty key below which the key is known, or else the key just above it if it allows any key."""
+def _parent_of(key: str, parents: list[_Key], previous: _Key | None, *, is_duplicate: bool) -> _Key | None:
+    """Return the nearest key above below which the key is known and has no value yet, preferably an empty one, or else
+    the key just above it if that is empty and allows any key.
+    """
     from noetl_compiler.schema.keys_below import keys_below  # slow to import, and only needed for mistakes
 
-    nearest = next((empty_key for empty_key in reversed(empty_keys) if key in keys_below(empty_key).known_keys), None)
-    return nearest or (previous if previous and keys_below(previous).is_open else None)
+    knowing = [parent for parent in reversed(parents) if key in keys_below(parent.text).known_keys]
+    free = [parent for parent in knowing if parent.below is not None and parent.below.get(key) is None]
+    free = [] if is_duplicate else free
+    nearest = next((parent for parent in knowing if parent.is_empty), None) or next(iter(free), None)
+    return nearest or (previous if previous and previous.is_empty and keys_below(previous.text).is_open else None)
+
+
+def _block_below(key: ScalarNode, value: Node) -> MappingNode | None:
+    """Return the value of a key if it is a mapping that begins in a line of its own."""
+    return value if isinstance(value, MappingNode) and value.span.line > key.span.line else None
 
 
 def _is_empty(node: Node) -> bool:

@@ -36,7 +36,9 @@ def routed_steps(following: str) -> str:
         (steps("{step: start, tool: {kind: noop, spec: {policy: {rules: 5}}}}"), Code.WRONG_TYPE, "5"),
         (steps("{name: start, tool: {kind: noop}}"), Code.UNKNOWN_KEY, "name"),
         (steps("{step: start, tool: {kind: noop, policy: {rules: []}}}"), Code.UNKNOWN_KEY, "policy"),
-        (steps("{step: '', tool: {kind: noop}}"), Code.MISSING_FIELD, "{step: '', tool: {kind: noop}}"),
+        (steps("{step: '', tool: {kind: noop}}"), Code.MISSING_FIELD, "step"),
+        (steps("{step: start, loop: {in: null}, tool: {kind: noop}}"), Code.MISSING_FIELD, "in"),
+        (steps("\n    step: start\n    tool:\n      kind: http\n    url: http://a"), Code.UNKNOWN_KEY, "url"),
         (steps("{step: start, tool: []}"), Code.WRONG_VALUE, "[]"),
     ],
 )
@@ -77,3 +79,9 @@ def test_a_hint_names_the_remedy(text: str, hint: str) -> None:
 
 def test_the_head_of_these_playbooks_is_right() -> None:
     assert compile_text(f"{HEAD}workflow: [{A}]\n").diagnostics == ()
+
+
+def test_a_duplicate_key_is_not_said_to_belong_elsewhere() -> None:
+    text = steps("\n    step: start\n    desc: a\n    tool:\n      kind: noop\n    desc: b")
+    [diagnostic] = compile_text(text).diagnostics
+    assert (diagnostic.code, "indent" in diagnostic.hint) == (Code.DUPLICATE_KEY, False)

@@ -164,11 +164,11 @@ TWO_TASKS = "{step: start, tool: [{name: a, kind: noop}, {name: b, kind: noop}],
         ),
         (
             playbook_of("{kind: noop, message: '{{ city }}'}", "loop: {in: [1], iterator: town}, "),
-            "if the request provides it, declare it under workload",
+            "if requests provide it (--set city=...), declare it under workload with its default, or null",
         ),
         (
             playbook_of("{kind: noop}", "loop: {in: '{{ city }}'}, "),
-            "if the request provides it, declare it under workload",
+            "if requests provide it (--set city=...), declare it under workload with its default, or null",
         ),
         (
             steps(
@@ -192,7 +192,7 @@ def test_the_nearest_defined_name_is_proposed(text: str, hint: str) -> None:
         (playbook_of("{kind: noop, message: '{{ knwn }}'}"), 'did you mean "known"?'),
         (
             playbook_of("{kind: noop, message: '{{ far_away }}'}"),
-            "if the request provides it, declare it under workload",
+            "if requests provide it (--set far_away=...), declare it under workload with its default, or null",
         ),
         (playbook_of("{kind: noop, message: '{{ item.a }}'}"), "it is defined by a loop, and this step has none"),
         (

@@ -43,7 +43,6 @@ _LOOP_HINTS = dict.fromkeys((*ITERATION, "item", "element"), "it is defined by a
 _OUTCOMES = PREVIOUS_OUTCOME | {"_outcome"}
 _TASK_HINT = "a task's result is visible only to the tasks after it: set a ctx name to keep it"
 _ROOT_HINTS = {
-    "workload": "if the request provides it, declare it under workload",
     "ctx": "set it before it is read",
     "event": "an event has name, type, step and payload",
     **dict.fromkeys(("loop", "_loop"), f"a loop has {', '.join(sorted(BELOW_ITER))}"),
@@ -75,7 +74,7 @@ def _report_name(path: str, use: TemplateUse, names: VisibleNames, report: Repor
         or (name == ENTRY_STEP and f'did you mean "{names.entry}"?')
         or _similar_name(name, names.known_names(use))
         or _hint_for_unnamed_element(name, use)
-        or _ROOT_HINTS["workload"]
+        or _how_to_declare(name)
     )
     span = report.locator.path_span(use.template, name)
     report.warning(Code.UNDEFINED_NAME, span, f'"{name}" is not defined here', hint)
@@ -121,8 +120,17 @@ def _report_name_below(
         hint = template_name_hint(name, names_below, head) or step_hint or _DEFINED_BY_PLAYBOOK_ONLY[head]
         report.error(Code.UNDEFINED_NAME, span, message, hint)
     else:
-        hint = template_name_hint(name, names_below, head) or step_hint or _ROOT_HINTS.get(head, "")
+        hint = (
+            template_name_hint(name, names_below, head)
+            or step_hint
+            or (_how_to_declare(name) if head in WORKLOAD else _ROOT_HINTS.get(head, ""))
+        )
         report.warning(Code.UNDEFINED_NAME, span, message, hint)
+
+
+def _how_to_declare(name: str) -> str:
+    """Return the hint for a name that a request may add to the workload."""
+    return f"if requests provide it (--set {name}=...), declare it under workload with its default, or null"
 
 
 def _report_misspelt_part(path: str, use: TemplateUse, report: Report) -> None:

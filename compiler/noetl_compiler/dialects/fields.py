@@ -188,13 +188,20 @@ class Fields:
         misspelt = next((node for word, (node, _) in self._entries.items() if is_misspelt(word, key)), None)
         if misspelt is None and mistaken_key in self._entries:
             misspelt = self._entries[mistaken_key][0]
-        if misspelt is None:
+        if misspelt is None and (empty_key := self._empty_key_of(key, *alternatives)) is not None:
+            self.report.error(Code.MISSING_FIELD, empty_key.span, f'"{empty_key.text}" has no value', hint)
+        elif misspelt is None:
             *others, last = (f'"{name}"' for name in (key, *alternatives))
             expected_keys = f"{', '.join(others)} or {last}" if others else last
             self.report.error(Code.MISSING_FIELD, self.span, f"{self.description} needs {expected_keys}", hint)
         else:
             self._requested.add(misspelt.text)
             self._report_unknown(misspelt, f'did you mean "{key}"?')
+
+    def _empty_key_of(self, *keys: str) -> ScalarNode | None:
+        """Return the first of the keys that is written without a value, or with null."""
+        spellings = (name for key in keys for name in self._spellings.get(key, (key,)))
+        return next((self._entries[name][0] for name in spellings if name in self._entries), None)
 
     def check_keys(
         self, also_known: Collection[str] = (), spec_keys: Collection[str] = (), step_keys: Collection[str] = ()

@@ -110,7 +110,7 @@ def _read_mode(fields: ConstructFields, policy: ConstructFields) -> LoopMode:
 
 def _check_source(fields: Fields, collection: Node | None, cursor: Cursor | None) -> None:
     if collection is None and cursor is None and "cursor" not in fields:
-        fields.report_missing("in")
+        fields.report_missing("in", hint='write a list, or a template of one: in: "{{ workload.items }}"')
     if collection is not None and cursor is not None:
         related = (Related(collection.span, "the collection is here"),)
         message = "a loop iterates over a collection or a cursor, not both"

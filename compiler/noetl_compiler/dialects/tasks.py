@@ -285,7 +285,7 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     for key, node in entries:
         if key.text == "script":
             check_script(node, fields.report)
-    names = {key.text for key, _ in entries} | _bound_fields(tool, arguments, context)
+    names = {key.text for key, node in entries if not _is_null(node)} | _bound_fields(tool, arguments, context)
     for group in tool.needs:
         if names.isdisjoint(group):
             fields.report_missing(*group)
@@ -300,6 +300,10 @@ def _with_config(task: Task, fields: Fields, tool: ToolDescription, context: Par
     elif task.kind.text not in SQL_KINDS or len(texts) != 1:
         return task
     return replace(task, code=code_span(texts, fields.report.source))
+
+
+def _is_null(node: Node) -> bool:
+    return isinstance(node, ScalarNode) and node.value is None
 
 
 def _bound_fields(tool: ToolDescription, arguments: Value, context: ParseContext) -> frozenset[str]:
