@@ -92,7 +92,7 @@ def _keys(mapping: MappingNode, diagnostics: Mapping[Span, Diagnostic]) -> list[
 
 
 def _misplaced_keys(keys: Iterable[_Key]) -> dict[_Key, list[_Key]]:
-    """Return key -> the wrong keys after it that belong below it. A duplicate belongs below an empty key, or nowhere."""
+    """Return key -> the wrong keys after it that belong below it; a duplicate only below an empty key."""
     misplaced_keys: dict[_Key, list[_Key]] = {}
     parents: list[_Key] = []
     texts: set[str] = set()
