@@ -159,7 +159,9 @@ class RunSummary(msgspec.Struct, frozen=True):
             yield styled_text(f"stopped in {', '.join(stopped_steps)}")
         if is_stack_stopping:
             yield styled_text(("to start the stack again, for these commands: noetl dev up", "dim"))
-        step = cause.step if cause is not None else next(iter(stopped_steps), "")
+        failed_step = cause.step if cause is not None else ""
+        stopped_step = next(iter(stopped_steps), "")
+        step = (stopped_step or failed_step) if self.status == "cancelled" else (failed_step or stopped_step)
         is_step = step in self.steps  # a playbook may fail outside its steps
         logs = f"noetl logs {self.execution_id}{f' --step {shlex.quote(step)}' if is_step else ''}"
         yield styled_text((f"what its tasks printed: {logs}; what happened: noetl events {self.execution_id}", "dim"))

@@ -73,6 +73,8 @@ def _why_incomplete(step: str, status: StepStatus) -> str:
         case "skipped":
             reason = f'step "{step}" was skipped, so it has no result'
             return f"{reason}. Allow for this with default(...)"
+        case "cancelled":
+            return f'step "{step}" was cancelled, so it has no result'
         case "failed":
             return f'step "{step}" failed, so it has no result. Its error is {step}.error'
         case _:

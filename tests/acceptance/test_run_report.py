@@ -251,3 +251,12 @@ def _shown_without_result() -> str:
     out = io.StringIO()
     summary_of().show(PrintableConsole(file=out, width=200))
     return out.getvalue()
+
+
+def test_a_cancelled_run_is_rerun_from_where_it_was_cancelled() -> None:
+    out = io.StringIO()
+    steps: dict[str, Any] = {"paid": {"status": "cancelled"}, "end": {"status": "failed"}}
+    log = FailureLog().with_failure(Failure("end", '"paid.amount" is undefined'))
+    cancelled = msgspec.structs.replace(summary_of(failures=log), status="cancelled", steps=steps)
+    cancelled.show(PrintableConsole(file=out, width=200))
+    assert "--from paid" in out.getvalue()

@@ -6,8 +6,11 @@ from typing import Any
 
 import pytest
 
+from noetl_temporal.machine.facts import CancelRequested
+
 from .driver import Run, error, run_text
 from .playbooks import playbook
+from .waited import WaitingRun
 
 OTHERWISE = 'Route through it first, or allow for its absence with "check is defined" or default(...)'
 
@@ -72,6 +75,18 @@ def test_a_step_that_is_still_running() -> None:
 """
     reason = 'step "check" is still running, so it has no result yet'
     assert failure_of(steps) == f'"check" is undefined: {reason}'
+
+
+def test_a_step_that_was_cancelled() -> None:
+    run = WaitingRun("""
+  - step: check
+    tool: {kind: wait, duration: 1h}
+  - step: end
+    tool: {kind: noop, input: {ok: "{{ check.ok }}"}}
+""")
+    run.feed(CancelRequested)
+    [failure] = run.finish.failures.kept
+    assert failure.message == '"check.ok" is undefined: step "check" was cancelled, so it has no result'
 
 
 @pytest.mark.parametrize("template", ["{{ check.ok | default(0) }}", "{{ check.ok if check is defined else 0 }}"])
