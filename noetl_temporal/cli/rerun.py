@@ -1,4 +1,4 @@
-"""``noetl rerun``: a new run that reuses the results of an earlier_run one up to a step."""
+"""``noetl rerun``: a new run that reuses the results of an earlier one up to a step."""
 
 from __future__ import annotations
 
