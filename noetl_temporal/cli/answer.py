@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # importing Temporal is slow
 __all__ = ["approve_command", "reject_command", "signal_command"]
 
 _DECISION_OPTIONS = (
-    click.argument("execution", metavar="ID", type=RUN_ID),
+    click.argument("run", metavar="ID", type=RUN_ID),
     click.argument("step", metavar="[STEP]", required=False, type=NAME),
     click.option(
         "--form", "fields", metavar="FIELD=VALUE", multiple=True, help="Fill in a field of the form; VALUE is YAML."
@@ -35,13 +35,13 @@ def _add_decision_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 @click.command("signal")
-@click.argument("execution", metavar="ID", type=RUN_ID)
+@click.argument("run", metavar="ID", type=RUN_ID)
 @click.argument("name", metavar="NAME", type=NAME)
 @click.option(
     "--data", metavar="JSON", default="null", help="The payload as JSON; it is the result of the waiting task."
 )
 @click.option("--key", metavar="KEY", type=NAME, help="The key of the wait, if several wait for this name.")
-def signal_command(execution: int | str, name: str, data: str, key: str | None) -> None:
+def signal_command(run: int | str, name: str, data: str, key: str | None) -> None:
     """Send the signal NAME to the run ID.
 
     A signal that arrives before a step waits for it is kept. A signal that no step of the playbook waits
@@ -52,14 +52,14 @@ def signal_command(execution: int | str, name: str, data: str, key: str | None) 
     noetl signal 754318462739161088 paid --key order-7 --data '{"amount": 3}'
     """
     payload = json_argument(data, "--data")
-    execution_id, _ = send_request(execution, lambda handle: handle.signal(name, payload, key=key))
+    execution_id, _ = send_request(run, lambda handle: handle.signal(name, payload, key=key))
     click.echo(f"run {execution_id}: signal {name} accepted")
 
 
 @click.command("approve")
 @_add_decision_options
 def approve_command(
-    execution: int | str, step: str | None, fields: tuple[str, ...], decided_by: str | None, reason: str
+    run: int | str, step: str | None, fields: tuple[str, ...], decided_by: str | None, reason: str
 ) -> None:
     """Approve what the run ID waits for.
 
@@ -69,13 +69,13 @@ def approve_command(
     noetl approve 754318462739161088
     noetl approve 754318462739161088 review --form amount=3 --as ann --reason "checked"
     """
-    _decide(execution, step, fields, decided_by, reason, approved=True)
+    _decide(run, step, fields, decided_by, reason, approved=True)
 
 
 @click.command("reject")
 @_add_decision_options
 def reject_command(
-    execution: int | str, step: str | None, fields: tuple[str, ...], decided_by: str | None, reason: str
+    run: int | str, step: str | None, fields: tuple[str, ...], decided_by: str | None, reason: str
 ) -> None:
     """Reject what the run ID waits for.
 
@@ -84,11 +84,11 @@ def reject_command(
     \b
     noetl reject 754318462739161088 review --reason "too much"
     """
-    _decide(execution, step, fields, decided_by, reason, approved=False)
+    _decide(run, step, fields, decided_by, reason, approved=False)
 
 
 def _decide(
-    execution: int | str,
+    run: int | str,
     step: str | None,
     fields: tuple[str, ...],
     decided_by: str | None,
@@ -104,7 +104,7 @@ def _decide(
         send_decision = handle.approve if approved else handle.reject
         return await send_decision(wait.name, by=decision_maker, reason=reason, form=form)
 
-    execution_id, wait = send_request(execution, decide)
+    execution_id, wait = send_request(run, decide)
     click.echo(f"run {execution_id}: {wait.name} {'approved' if approved else 'rejected'} by {decision_maker}")
 
 

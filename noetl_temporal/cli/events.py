@@ -31,10 +31,10 @@ SUPERSEDED = "superseded by a reset"
 
 
 @click.command("events")
-@click.argument("execution", metavar="[ID]", type=RUN_ID, required=False)
+@click.argument("run", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--last", type=click.IntRange(1), metavar="N", help="Only the last N rows.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line and row.")
-def events_command(execution: int | str | None, last: int | None, as_json: bool) -> None:
+def events_command(run: int | str | None, last: int | None, as_json: bool) -> None:
     """Show the event log of the run ID, read from Postgres. Without ID: of the latest run.
 
     Rows that a reset superseded are marked "superseded by a reset" (in JSON "superseded": true).
@@ -44,7 +44,7 @@ def events_command(execution: int | str | None, last: int | None, as_json: bool)
     noetl events 754318462739161088 --json | jq 'select(.event_type == "task.attempt.failed")'
     """
     running_deployment()
-    asyncio.run(_show(execution, last, as_json=as_json))
+    asyncio.run(_show(run, last, as_json=as_json))
 
 
 async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> None:
@@ -56,10 +56,10 @@ async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> No
     dsn = dsn_from_environment()
     if dsn is None:
         raise StackError("no event log to read: set NOETL_POSTGRES to the DSN of its Postgres")
-    execution = await resolve_execution_id(run) or await latest_run_in_temporal()
+    execution_id = await resolve_execution_id(run) or await latest_run_in_temporal()
     is_empty = True
     table: EventTable | None = None
-    async with aclosing(logged_events(dsn, execution, last)) as pages:
+    async with aclosing(logged_events(dsn, execution_id, last)) as pages:
         async for page in pages:
             if as_json:
                 print_json(page)
@@ -68,7 +68,9 @@ async def _show(run: int | str | None, last: int | None, *, as_json: bool) -> No
                 table.write(page)
             is_empty = False
     if is_empty:
-        raise NoSuchRunError("the event log is empty" if execution is None else f"the event log has no run {execution}")
+        raise NoSuchRunError(
+            "the event log is empty" if execution_id is None else f"the event log has no run {execution_id}"
+        )
 
 
 def print_json(page: EventPage) -> None:

@@ -60,24 +60,24 @@ def _lines_about(path: str, kinds: ToolKinds) -> Iterator[str]:
     try:
         entry = lookup(path, kinds)
     except UnknownPathError as error:
-        found = lookup_suffix(path, kinds)
-        if not found:
+        matching_entries = lookup_suffix(path, kinds)
+        if not matching_entries:
             raise _usage_error(path, error, kinds) from None
-        yield from _entries_lines(path, found, kinds)
+        yield from _matching_entry_lines(path, matching_entries, kinds)
         return
     yield from _entry_lines(entry, kinds)
     others = [other for other in lookup_suffix(path, kinds) if other.about != entry.about] if entry.value else []
     if others:
         yield f"\nOther keys named {path}:"
-        yield from _table(_meanings(others))
+        yield from _table(_distinct_meanings(others))
 
 
-def _entries_lines(path: str, found: Sequence[KeyEntry], kinds: ToolKinds) -> Iterator[str]:
+def _matching_entry_lines(path: str, matching_entries: Sequence[KeyEntry], kinds: ToolKinds) -> Iterator[str]:
     """Yield the explanation of a key, with the other paths to it, or a list of different keys."""
-    first, *others = found
+    first, *others = matching_entries
     if any(other.about != first.about for other in others):
         yield f"Keys named {path}:"
-        yield from _table(_meanings(found))
+        yield from _table(_distinct_meanings(matching_entries))
         yield f"\nTo explain one of them: noetl explain {first.path}"
         return
     yield from _entry_lines(first, kinds)
@@ -86,8 +86,8 @@ def _entries_lines(path: str, found: Sequence[KeyEntry], kinds: ToolKinds) -> It
         yield from _paragraph(", ".join(other.path for other in others))
 
 
-def _meanings(entries: Sequence[KeyEntry]) -> list[tuple[str, str]]:
-    """Return path and meaning of the entries; of those with the same meaning only the first."""
+def _distinct_meanings(entries: Sequence[KeyEntry]) -> list[tuple[str, str]]:
+    """Return (path, meaning) of the entries; of several with the same meaning only the first."""
     paths: dict[str, str] = {}
     for entry in entries:
         paths.setdefault(entry.about, entry.path)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # importing Temporal is slow
 
 __all__ = ["pause_command", "resume_command", "retry_command", "skip_command"]
 
-_RUN = click.argument("execution", metavar="ID", type=RUN_ID)
+_RUN_ARGUMENT = click.argument("run", metavar="ID", type=RUN_ID)
 _REQUESTED_BY = click.option(
     "--as", "requested_by", metavar="WHO", type=NAME, help="Who makes the request; the user's name by default."
 )
@@ -27,11 +27,11 @@ _ALL = click.option("--all", "is_all", is_flag=True, help="All held steps and it
 
 
 @click.command("pause")
-@_RUN
+@_RUN_ARGUMENT
 @click.option("--now", is_flag=True, help="Interrupt the calls in progress; they are repeated after noetl resume.")
 @_REQUESTED_BY
 @_REASON
-def pause_command(execution: int | str, now: bool, requested_by: str | None, reason: str) -> None:
+def pause_command(run: int | str, now: bool, requested_by: str | None, reason: str) -> None:
     """Pause the run ID: no call, loop or step starts until noetl resume.
 
     Calls in progress end, with all their attempts. Signals, approvals and noetl cancel are accepted. The timeouts of
@@ -43,32 +43,32 @@ def pause_command(execution: int | str, now: bool, requested_by: str | None, rea
     noetl pause 754318 --now
     """
     person = requested_by or user_name()
-    execution_id, _ = send_request(execution, lambda handle: handle.pause(by=person, reason=reason, now=now))
+    execution_id, _ = send_request(run, lambda handle: handle.pause(by=person, reason=reason, now=now))
     click.echo(f"run {execution_id}: paused; to resume it: noetl resume {execution_id}")
 
 
 @click.command("resume")
-@_RUN
+@_RUN_ARGUMENT
 @_REQUESTED_BY
 @_REASON
-def resume_command(execution: int | str, requested_by: str | None, reason: str) -> None:
+def resume_command(run: int | str, requested_by: str | None, reason: str) -> None:
     """Resume the run ID, which is paused.
 
     \b
     noetl resume 754318462739161088
     """
     person = requested_by or user_name()
-    execution_id, _ = send_request(execution, lambda handle: handle.resume(by=person, reason=reason))
+    execution_id, _ = send_request(run, lambda handle: handle.resume(by=person, reason=reason))
     click.echo(f"run {execution_id}: resumed")
 
 
 @click.command("retry")
-@_RUN
+@_RUN_ARGUMENT
 @click.option("--step", metavar="STEP", type=NAME, help="The step; optional if only one is held.")
 @_ALL
 @_REQUESTED_BY
 @_REASON
-def retry_command(execution: int | str, step: str | None, is_all: bool, requested_by: str | None, reason: str) -> None:
+def retry_command(run: int | str, step: str | None, is_all: bool, requested_by: str | None, reason: str) -> None:
     """Retry a held step of the run ID: a step that failed and has on_failure: hold.
 
     Of a loop, only the items that failed or never ran are repeated; the others keep their results. A step inside a
@@ -86,18 +86,18 @@ def retry_command(execution: int | str, step: str | None, is_all: bool, requeste
         request = handle.retry_all if is_all else handle.retry
         return await request(step or "", by=person, reason=reason)
 
-    _decide_held(execution, "retrying", retry)
+    _decide_held(run, "retrying", retry)
 
 
 @click.command("skip")
-@_RUN
+@_RUN_ARGUMENT
 @click.argument("step", metavar="[STEP]", type=NAME, required=False)
 @_ALL
 @click.option("--data", metavar="JSON", default="null", help="The result of the step, as JSON.")
 @_REQUESTED_BY
 @_REASON
 def skip_command(
-    execution: int | str, step: str | None, is_all: bool, data: str, requested_by: str | None, reason: str
+    run: int | str, step: str | None, is_all: bool, data: str, requested_by: str | None, reason: str
 ) -> None:
     """Skip the held STEP of the run ID: a step that failed and has on_failure: hold.
 
@@ -116,12 +116,12 @@ def skip_command(
         request = handle.skip_all if is_all else handle.skip
         return await request(step or "", result, by=person, reason=reason)
 
-    _decide_held(execution, "skipped", skip)
+    _decide_held(run, "skipped", skip)
 
 
-def _decide_held(execution: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
+def _decide_held(run: int | str, verb: str, request: Callable[[RunHandle], Awaitable[str | int]]) -> None:
     """Send a request about held steps. ``request`` returns the name of the step, or the number of steps."""
-    execution_id, count_or_name = send_request(execution, request, if_ended=_RERUN_HINT)
+    execution_id, count_or_name = send_request(run, request, if_ended=_RERUN_HINT)
     held = (
         count_or_name if isinstance(count_or_name, str) else f"{count_or_name:,} held step{'s' * (count_or_name != 1)}"
     )

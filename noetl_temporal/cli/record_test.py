@@ -22,24 +22,24 @@ from noetl_temporal.temporal_errors import rpc_error
 __all__ = ["record_test"]
 
 
-def record_test(execution: int | str) -> tuple[str, tuple[TrialProblem, ...]]:
+def record_test(run: int | str) -> tuple[str, tuple[TrialProblem, ...]]:
     """Return the text of the test, and its failures. Raises StackError, NoSuchRunError, DeploymentError."""
-    return recorded_test(*asyncio.run(_read_recording(execution)), installed_tools())
+    return recorded_test(*asyncio.run(_read_recording(run)), installed_tools())
 
 
 async def _read_recording(run: int | str) -> tuple[RecordedRun, RunReport]:
-    execution = await resolve_execution_id(run)
+    execution_id = await resolve_execution_id(run)
     runs = await Runs.connect()
     try:
-        handle = await runs.find(execution)
+        handle = await runs.find(execution_id)
         description = await handle.workflow.describe()
         if description.close_time is None:
-            raise StackError(f"run {execution} has not ended: record it then")
+            raise StackError(f"run {execution_id} has not ended: record it then")
         report = await handle.result()
         if report.status not in (*SUCCEEDED, "failed", "cancelled"):
             status = report.status.replace("_", " ")
             raise StackError(
-                f"run {execution} is {status}: only a run that completed, failed or was cancelled can be recorded"
+                f"run {execution_id} is {status}: only a run that completed, failed or was cancelled can be recorded"
             )
         recorded = await _whole_run(runs, await reading_converter(), handle.workflow_id)
     except (UnknownRunError, LookupError) as error:

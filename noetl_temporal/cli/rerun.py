@@ -29,10 +29,10 @@ __all__ = ["rerun_command"]
 
 
 @click.command("rerun")
-@click.argument("execution", metavar="ID", type=RUN_ID)
+@click.argument("run", metavar="ID", type=RUN_ID)
 @click.option("--from", "step", metavar="STEP", type=NAME, required=True, help="The first step that runs again.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object about the new run.")
-def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
+def rerun_command(run: int | str, step: str, as_json: bool) -> None:
     """Run STEP of the run ID and all steps after it again, in a new run.
 
     The new run has the same playbook, as it was then, and the same payload. Results, ctx and failures are those that
@@ -59,7 +59,7 @@ def rerun_command(execution: int | str, step: str, as_json: bool) -> None:
         warn_of_ignored_credentials(deployment)
         warn_of_missing_traces()
         log_to_file(Home().log("rerun"))
-    submission = asyncio.run(_rerun(execution, step))
+    submission = asyncio.run(_rerun(run, step))
     if submission is None:
         sys.exit(INTERRUPTED)
     _show(*submission, as_json=as_json)

@@ -27,7 +27,7 @@ __all__ = ["json_argument", "send_request", "user_name"]
 
 
 def send_request(
-    execution: int | str, request: Callable[[RunHandle], Awaitable[Any]], *, if_ended: str = ""
+    run: int | str, request: Callable[[RunHandle], Awaitable[Any]], *, if_ended: str = ""
 ) -> tuple[int, Any]:
     """Call ``request`` with the handle of a run, and return the run's execution id and the result.
 
@@ -48,7 +48,7 @@ def send_request(
 
     async def send() -> tuple[int, Any]:
         runs = await Runs.connect()
-        execution_id = await resolve_execution_id(execution)
+        execution_id = await resolve_execution_id(run)
         try:
             handle = await runs.find(execution_id)
         except UnknownRunError as error:

@@ -21,29 +21,31 @@ from noetl_temporal.temporal_errors import rpc_error
 __all__ = ["run_status"]
 
 
-async def run_status(execution: int | None, deployment: Deployment) -> RunSummary:
+async def run_status(execution_id: int | None, deployment: Deployment) -> RunSummary:
     """Return the status of a run, or of the latest one. Raises NoSuchRunError, DeploymentError, RPCError."""
     try:
-        return await _describe(deployment, execution)
+        return await _describe(deployment, execution_id)
     except (UnknownRunError, DeploymentError) as error:
         dsn = dsn_from_environment()
-        past_run = await describe_past_run(dsn, await reading_converter(dsn), execution) if dsn else None
+        past_run = await describe_past_run(dsn, await reading_converter(dsn), execution_id) if dsn else None
         if past_run is None:
-            raise _unknown_run_error(error, execution, dsn) if isinstance(error, UnknownRunError) else error from None
+            raise (
+                _unknown_run_error(error, execution_id, dsn) if isinstance(error, UnknownRunError) else error
+            ) from None
         if isinstance(error, DeploymentError):
             click.echo(f"{error}\nThe event log has this:", err=True)
         return past_run
 
 
-def _unknown_run_error(error: UnknownRunError, execution: int | None, dsn: str | None) -> NoSuchRunError:
-    if execution is None or dsn is None:
+def _unknown_run_error(error: UnknownRunError, execution_id: int | None, dsn: str | None) -> NoSuchRunError:
+    if execution_id is None or dsn is None:
         return NoSuchRunError(str(error))
-    return unknown_run_error(execution)
+    return unknown_run_error(execution_id)
 
 
-async def _describe(deployment: Deployment, execution: int | None) -> RunSummary:
+async def _describe(deployment: Deployment, execution_id: int | None) -> RunSummary:
     runs = await Runs.connect()
-    handle = await find_run(runs, execution)
+    handle = await find_run(runs, execution_id)
     try:
         async with open_event_log(runs.dsn) as log:
             return await describe_run(runs, handle, log, deployment.ui)

@@ -21,9 +21,9 @@ __all__ = ["status_command"]
 
 
 @click.command("status")
-@click.argument("execution", metavar="[ID]", type=RUN_ID, required=False)
+@click.argument("run", metavar="[ID]", type=RUN_ID, required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, as noetl run --json does.")
-def status_command(execution: int | str | None, as_json: bool) -> None:
+def status_command(run: int | str | None, as_json: bool) -> None:
     """Show the status of the run ID: steps, attempts, failures, result. Without ID: the latest run.
 
     ID is an execution id, a workflow id, or at least the first 6 characters of either.
@@ -39,7 +39,7 @@ def status_command(execution: int | str | None, as_json: bool) -> None:
     deployment = running_deployment()
     with importing():
         discard_log()
-    summary = asyncio.run(_status_of(execution, deployment))
+    summary = asyncio.run(_status_of(run, deployment))
     if as_json:
         echo_json(summary.json())
     else:

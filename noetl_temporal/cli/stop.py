@@ -16,9 +16,9 @@ __all__ = ["cancel_command", "terminate_command"]
 
 
 @click.command("cancel")
-@click.argument("execution", metavar="ID", type=RUN_ID)
+@click.argument("run", metavar="ID", type=RUN_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; recorded in the event log.")
-def cancel_command(execution: int | str, reason: str) -> None:
+def cancel_command(run: int | str, reason: str) -> None:
     """Cancel the run ID, and return immediately; noetl wait ID waits for its end.
 
     No new calls start, calls in progress are cancelled, and the tasks of step end run as the cleanup.
@@ -29,15 +29,15 @@ def cancel_command(execution: int | str, reason: str) -> None:
     noetl cancel 754318462739161088 --reason "wrong table"
     """
     running_deployment()
-    result = asyncio.run(_stop(execution, reason, terminate=False))
+    result = asyncio.run(_stop(run, reason, terminate=False))
     status = "cancel requested again; the cleanup is skipped" if result.skips_cleanup else "cancel requested"
     click.echo(f"run {result.execution_id}: {status}")
 
 
 @click.command("terminate")
-@click.argument("execution", metavar="ID", type=RUN_ID)
+@click.argument("run", metavar="ID", type=RUN_ID)
 @click.option("--reason", metavar="TEXT", default="", help="Why; recorded in Temporal's history.")
-def terminate_command(execution: int | str, reason: str) -> None:
+def terminate_command(run: int | str, reason: str) -> None:
     """End the run ID immediately, without cleanup.
 
     This also ends runs that no build can replay. Calls in progress are abandoned.
@@ -47,7 +47,7 @@ def terminate_command(execution: int | str, reason: str) -> None:
     noetl terminate 754318 --reason "stuck since the deploy"
     """
     running_deployment()
-    result = asyncio.run(_stop(execution, reason, terminate=True))
+    result = asyncio.run(_stop(run, reason, terminate=True))
     click.echo(f"run {result.execution_id}: terminated")
 
 
@@ -65,16 +65,16 @@ async def _stop(run: int | str, reason: str, *, terminate: bool) -> _StopResult:
 
     discard_log()
     runs = await Runs.connect()
-    execution = await resolve_execution_id(run)
+    execution_id = await resolve_execution_id(run)
     try:
-        handle = await runs.find(execution)
+        handle = await runs.find(execution_id)
         if not terminate:
-            return _StopResult(execution, await handle.cancel(reason))
+            return _StopResult(execution_id, await handle.cancel(reason))
         await handle.terminate(reason)
     except UnknownRunError as error:
         raise NoSuchRunError(str(error)) from None
     except RequestRefusedError as error:
-        raise StackError(f"run {execution}: {error}") from None
+        raise StackError(f"run {execution_id}: {error}") from None
     except RPCError as error:
         raise rpc_error(error, runs.temporal.namespace) or error from error
-    return _StopResult(execution)
+    return _StopResult(execution_id)

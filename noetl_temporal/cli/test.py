@@ -138,7 +138,7 @@ def _watched_files(tested_suites: Sequence[TestedSuite]) -> set[Path]:
     return {Path(file) for file in test_files | playbooks | invalid_files}
 
 
-def _record(execution: int | str) -> None:
+def _record(run: int | str) -> None:
     """Print a run as a test, and run that test: differences are reported, with exit status 1."""
     running_deployment()
     from noetl_temporal.cli.logging_setup import discard_log
@@ -146,7 +146,7 @@ def _record(execution: int | str) -> None:
     from noetl_temporal.playbook_tests.report import problem_lines
 
     discard_log()
-    text, problems = record_test(execution)
+    text, problems = record_test(run)
     echo_document(text)
     for problem in problems:
         click.echo("\n".join(problem_lines("recorded.test.yaml", problem)), err=True)

@@ -180,7 +180,7 @@ def test_the_owner_is_distinguished_from_the_holder_of_the_lock(home: Home) -> N
 
 @pytest.mark.parametrize("text", ["", "garbage", "-1 dev 1", "1 dev 1", "{pid} dev 1", "{pid} dev"])
 def test_a_lock_of_another_program_is_not_trusted(home: Home, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home_module, "OWNER_SECONDS", 0.2)
+    monkeypatch.setattr(home_module, "OWNER_RECORD_SECONDS", 0.2)
     before = time.monotonic()
     with held(home.owner_lock_file) as holder:
         home.owner_lock_file.write_text(text.format(pid=holder))
