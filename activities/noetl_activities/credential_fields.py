@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["FIELDS", "METADATA", "READABLE_TYPE", "field_error", "foreign_type_error", "unknown_keys_error"]
+__all__ = [
+    "FIELDS",
+    "METADATA",
+    "READABLE_TYPE",
+    "field_error",
+    "first_field",
+    "foreign_type_error",
+    "unknown_keys_error",
+]
 
 _OBJECT_STORE_FIELDS = frozenset(
     {"access_key_id", "key_id", "aws_access_key_id"}
@@ -62,6 +70,11 @@ _ALIASES = {
 }
 _MAX_TYPE_CHARS = 40
 """Maximum length of a type in a message."""
+
+
+def first_field(credential: Mapping[str, Any], names: Iterable[str]) -> str | None:
+    """Return the value of the first of these fields that is set, as text; None if none is set."""
+    return next((str(credential[name]) for name in names if credential.get(name)), None)
 
 
 def field_error(fields: Mapping[Any, Any]) -> str | None:

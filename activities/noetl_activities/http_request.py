@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import httpx
 
+from noetl_activities.credential_fields import first_field
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.tool import Credential, Json, Request
 
@@ -140,7 +141,7 @@ def credential_headers(credential: Credential) -> dict[str, str]:
 
 
 def _secret(credential: Credential, *names: str) -> str:
-    secret = next((credential[name] for name in names if credential.get(name)), None)
+    secret = first_field(credential, names)
     if secret is None:
         raise CredentialError(f"a credential of type {credential.get('type')!r} needs {' or '.join(names)}")
-    return str(secret)
+    return secret

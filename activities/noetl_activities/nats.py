@@ -10,6 +10,7 @@ from contextlib import suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from noetl_activities.credential_fields import first_field
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.nats_operations import OPERATIONS
@@ -68,7 +69,7 @@ async def _connect(credential: Credential) -> Client:
     """Connect without automatic reconnects: if the connection is lost, the call fails, and its policy may retry it."""
     from nats.aio.client import Client
 
-    address = _first_field(credential, _ADDRESS_FIELDS)
+    address = first_field(credential, _ADDRESS_FIELDS)
     if not address:
         raise CredentialError("a credential of type nats needs a url: nats://HOST:PORT")
     client = Client()
@@ -76,9 +77,9 @@ async def _connect(credential: Credential) -> Client:
         async with asyncio.timeout(CONNECT_SECONDS):
             await client.connect(
                 address.split(","),
-                user=_first_field(credential, _USER_FIELDS),
-                password=_first_field(credential, _PASSWORD_FIELDS),
-                token=_first_field(credential, ("token",)),
+                user=first_field(credential, _USER_FIELDS),
+                password=first_field(credential, _PASSWORD_FIELDS),
+                token=first_field(credential, ("token",)),
                 allow_reconnect=False,
                 max_reconnect_attempts=1,  # 0 means unlimited
                 reconnect_time_wait=0,
@@ -88,10 +89,6 @@ async def _connect(credential: Credential) -> Client:
         await _close(client)
         raise
     return client
-
-
-def _first_field(credential: Credential, names: tuple[str, ...]) -> str | None:
-    return next((str(credential[name]) for name in names if credential.get(name)), None)
 
 
 async def _ignore_error(error: Exception) -> None:

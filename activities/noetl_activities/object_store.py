@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import httpx
 
+from noetl_activities.credential_fields import first_field
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.tool import Credential
 
@@ -100,10 +101,10 @@ def object_request(
                 "secret_access_key instead"
             )
         return ObjectRequest(_sign_for_google(method, stored_object, account))
-    if _first_field(credential, _KEY_ID_FIELDS) and _first_field(credential, _SECRET_KEY_FIELDS):
+    if first_field(credential, _KEY_ID_FIELDS) and first_field(credential, _SECRET_KEY_FIELDS):
         signing_region = region or ("auto" if stored_object.scheme == "gs" else DEFAULT_REGION)
         return ObjectRequest(_sign_for_s3(method, stored_object, credential, store_url, signing_region))
-    token = _first_field(credential, _TOKEN_FIELDS)
+    token = first_field(credential, _TOKEN_FIELDS)
     if token is None or stored_object.scheme != "gs":
         keys = "access_key_id and secret_access_key"
         alternatives = ", service_account_json or token" if stored_object.scheme == "gs" else ""
@@ -115,10 +116,6 @@ def error_code(body: bytes | bytearray) -> str:
     """Return the error code in the body of an error response, as `` (NoSuchKey)``; "" if there is none."""
     match = _ERROR_CODE.search(body)
     return "" if match is None else f" ({match[1].decode()})"
-
-
-def _first_field(credential: Credential, names: tuple[str, ...]) -> str | None:
-    return next((str(credential[name]) for name in names if credential.get(name)), None)
 
 
 def _check_region(region: str) -> str:
@@ -173,10 +170,10 @@ def _sign_for_s3(
     from obstore import sign
     from obstore.store import S3Store
 
-    key_id, secret = _first_field(credential, _KEY_ID_FIELDS) or "", _first_field(credential, _SECRET_KEY_FIELDS) or ""
+    key_id, secret = first_field(credential, _KEY_ID_FIELDS) or "", first_field(credential, _SECRET_KEY_FIELDS) or ""
 
     def provide_keys() -> S3Credential:
-        token = _first_field(credential, _SESSION_FIELDS)
+        token = first_field(credential, _SESSION_FIELDS)
         return {"access_key_id": key_id, "secret_access_key": secret, "token": token, "expires_at": None}
 
     store = S3Store(

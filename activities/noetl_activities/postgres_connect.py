@@ -20,6 +20,7 @@ from typing import Any
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
+from noetl_activities.credential_fields import first_field
 from noetl_activities.credentials import credential_name
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.postgres_dsn import DEFAULT_PORT, SETTINGS, DsnError, dsn_fields
@@ -187,9 +188,9 @@ def _server_list(arguments: dict[str, Any]) -> str:
 
 def _arguments(credential: Credential) -> dict[str, Any]:
     """Return the arguments as strings, so that calls with equal arguments may share a connection."""
-    dsn = next((credential[name] for name in _DSN_FIELDS if credential.get(name)), None)
+    dsn = first_field(credential, _DSN_FIELDS)
     try:
-        fields = _credential_fields(credential) if dsn is None else dsn_fields(str(dsn))
+        fields = _credential_fields(credential) if dsn is None else dsn_fields(dsn)
     except DsnError as error:
         raise CredentialError(f"the DSN of this postgres credential is not valid: {error}") from None
     for name, field in (("host", "db_host (or dsn)"), ("user", "db_user")):

@@ -45,7 +45,7 @@ def codec_server_command(port: int, origin: str | None, host: str, allow_remote:
     token = os.environ.get(TOKEN_VARIABLE)
     _check_address(host, token, allow_remote=allow_remote)
     deployment = running_deployment()
-    ui_url = origin or deployment.ui
+    ui_url = origin or deployment.ui_url
     if not ui_url:
         raise click.UsageError("--origin is required: the URL where you open the Web UI, such as http://localhost:8233")
     log_to_stderr()

@@ -25,11 +25,11 @@ CLUSTER_VARIABLES = (TEMPORAL_ADDRESS_VARIABLE, "TEMPORAL_PROFILE", "TEMPORAL_CO
 class Deployment(NamedTuple):
     """A cluster, or the stack of a folder.
 
-    ``ui`` is the URL of its web UI, if known. ``serves_here``: this process must run the worker and the mirror.
+    ``ui_url`` is the URL of its web UI, if known. ``serves_here``: this process must run the worker and the mirror.
     ``credentials`` is the value of NOETL_CREDENTIALS with which the stack was started.
     """
 
-    ui: str | None = None
+    ui_url: str | None = None
     serves_here: bool = False
     credentials: str = ""
 

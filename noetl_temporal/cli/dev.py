@@ -22,7 +22,7 @@ from noetl_temporal.stack.files import open_log, read_text
 from noetl_temporal.stack.home import Home, Owner
 from noetl_temporal.stack.identity import Identity, identity
 from noetl_temporal.stack.leftovers import end_leftovers
-from noetl_temporal.stack.locks import Wait
+from noetl_temporal.stack.locks import ReportedWait
 from noetl_temporal.stack.process import OWNER_ONLY_UMASK
 from noetl_temporal.stack.program import import_path_variable, noetl_command
 from noetl_temporal.stack.use import running_stack
@@ -156,7 +156,7 @@ def _start(home: Home) -> Addresses:
     home.prepare()
     log = home.log("stack")
     process = None
-    wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
+    wait = ReportedWait(lambda: f"waiting for the stack: {home.owner_message()}")
     deadline = time.monotonic() + UP_SECONDS
     while time.monotonic() < deadline:
         addresses = running_stack(home)
@@ -205,7 +205,7 @@ def _end_server(home: Home, owner: Owner) -> None:
             f"process {owner.pid} holds {home.owner_lock_file}, and is not `noetl {SERVE}`: end it yourself"
         )
     _signal(owner.pid, serving, signal.SIGTERM)
-    wait = Wait(lambda: f"waiting for process {owner.pid} to stop the servers, for at most {DOWN_SECONDS:g} s")
+    wait = ReportedWait(lambda: f"waiting for process {owner.pid} to stop the servers, for at most {DOWN_SECONDS:g} s")
     deadline = time.monotonic() + DOWN_SECONDS
     while home.owner() == owner:
         if time.monotonic() > deadline:

@@ -115,7 +115,7 @@ async def _execute(run: _Run, options: RunOptions, deployment: Deployment, view:
                 follower = RunFollower(
                     client, handle, log, view, graph, options.timeout, interrupts, shows_output=is_verbose
                 )
-                run.summary, was_interrupted = await follower.follow(deployment.ui)
+                run.summary, was_interrupted = await follower.follow(deployment.ui_url)
             show(run.summary, was_interrupted)
 
 

@@ -48,6 +48,6 @@ async def _describe(deployment: Deployment, execution_id: int | None) -> RunSumm
     handle = await find_run(runs, execution_id)
     try:
         async with open_event_log(runs.dsn) as log:
-            return await describe_run(runs, handle, log, deployment.ui)
+            return await describe_run(runs, handle, log, deployment.ui_url)
     except RPCError as error:
         raise rpc_error(error, runs.temporal.namespace) or error from error

@@ -26,7 +26,7 @@ from noetl_temporal.stack.files import (
     write_atomically,
 )
 from noetl_temporal.stack.identity import identity
-from noetl_temporal.stack.locks import Wait, hold_lock, is_locked
+from noetl_temporal.stack.locks import ReportedWait, hold_lock, is_locked
 from noetl_temporal.stack.stack_folders import real_path, stack_folder
 
 __all__ = ["Home", "Mode", "Owner"]
@@ -146,7 +146,7 @@ class Home:
 
     def owner(self) -> Owner | None:
         """Return the owner; None if there is none. Raises StackError if another program holds its lock."""
-        wait = Wait(lambda: f"waiting for the process that locked {self.owner_lock_file} to write its id")
+        wait = ReportedWait(lambda: f"waiting for the process that locked {self.owner_lock_file} to write its id")
         deadline = time.monotonic() + OWNER_RECORD_SECONDS
         while is_locked(self.owner_lock_file, fcntl.LOCK_SH):
             owner = self._recorded_owner()

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from noetl_temporal.stack.files import open_file
 
-__all__ = ["POLL_SECONDS", "Wait", "hold_lock", "is_locked"]
+__all__ = ["POLL_SECONDS", "ReportedWait", "hold_lock", "is_locked"]
 
 POLL_SECONDS = 0.01
 REPORT_SECONDS = 1.0
 
 
-class Wait:
+class ReportedWait:
     """A wait that prints its message to stderr, once, if it takes more than a second."""
 
     def __init__(self, message: Callable[[], str]) -> None:
@@ -40,11 +40,11 @@ class Wait:
 
 
 @contextmanager
-def hold_lock(path: Path, operation: int, seconds: float, wait: Wait | None = None) -> Generator[int]:
+def hold_lock(path: Path, operation: int, seconds: float, wait: ReportedWait | None = None) -> Generator[int]:
     """Hold the lock of a file, which is created if necessary. Yields its descriptor.
 
     ``operation`` is LOCK_EX or LOCK_SH. Raises BlockingIOError if the lock is not free within ``seconds``, OSError."""
-    wait = wait or Wait(lambda: f"waiting for the lock {path}")
+    wait = wait or ReportedWait(lambda: f"waiting for the lock {path}")
     deadline = time.monotonic() + seconds
     while (descriptor := _try_lock(path, operation)) is None:
         if time.monotonic() >= deadline:

@@ -11,7 +11,7 @@ from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import BusyError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.listening import listens
-from noetl_temporal.stack.locks import Wait
+from noetl_temporal.stack.locks import ReportedWait
 
 __all__ = ["Use", "running_stack", "use_stack"]
 
@@ -43,7 +43,7 @@ def use_stack(home: Home, report_wait: Callable[[], None]) -> Generator[Use]:
     At the end of the block, an owner calls ``report_wait`` and waits if other processes still use the stack.
     """
     with ExitStack() as exit_stack:
-        wait = Wait(lambda: f"waiting for the stack: {home.owner_message()}")
+        wait = ReportedWait(lambda: f"waiting for the stack: {home.owner_message()}")
         deadline = time.monotonic() + JOIN_SECONDS
         while time.monotonic() < deadline:
             joined_addresses = _join(home, exit_stack)
