@@ -41,9 +41,9 @@ SERVICE_COMMANDS = (
 )
 
 POLL_SECONDS = 0.2
-FIRST_RESTART_DELAY = 1.0
-MAX_RESTART_DELAY = 30.0
-"""Seconds to wait before a service is restarted. The delay doubles with each restart."""
+FIRST_RESTART_SECONDS = 1.0
+MAX_RESTART_SECONDS = 30.0
+"""How long to wait before a service is restarted. The delay doubles with each restart."""
 
 STABLE_SECONDS = 60.0
 """A service that ran for longer than this is restarted after the first delay again."""
@@ -101,7 +101,7 @@ class _Service:
 
     def __init__(self, stack: Stack, start_service: Callable[[], Server]) -> None:
         self._stack, self._start_service = stack, start_service
-        self._delay = FIRST_RESTART_DELAY
+        self._delay = FIRST_RESTART_SECONDS
         self._start_time = self._restart_time = time.monotonic()
         self._process: Server | None = stack.add(start_service())
 
@@ -124,11 +124,11 @@ class _Service:
     def _schedule_restart(self, ended_process: Server, now: float) -> None:
         self._stack.remove(ended_process)
         if now - self._start_time > STABLE_SECONDS:
-            self._delay = FIRST_RESTART_DELAY
+            self._delay = FIRST_RESTART_SECONDS
         reason = ended_process.crash_error("ended unexpectedly").one_line
         self._stack.report(f"{reason}; restarting it in {self._delay:g} s")
         self._process, self._restart_time = None, now + self._delay
-        self._delay = min(2 * self._delay, MAX_RESTART_DELAY)
+        self._delay = min(2 * self._delay, MAX_RESTART_SECONDS)
 
 
 def _supervise(stack: Stack, services: Sequence[_Service]) -> None:
