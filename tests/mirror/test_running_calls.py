@@ -77,8 +77,8 @@ async def test_two_mirrors_that_show_the_same_calls_do_not_deadlock(scripts: Scr
         ingestion = asyncio.gather(
             mirrors[0].store_snapshot(history.run, calls), mirrors[1].store_snapshot(history.run, reversed_calls)
         )
-        async with asyncio.timeout(20):
-            while await other.fetchval(WAITING) < 2:
+        async with asyncio.timeout(20):  # a transaction would not see new sessions
+            while await store.pool.fetchval(WAITING) < 2:
                 await asyncio.sleep(0.02)
     await ingestion
 
