@@ -55,8 +55,8 @@ def _snapshot_without_ready(self: Any) -> Any:
     return state_snapshot(replace(self.state, ready=[]))
 
 
-def _forgets_stored_lists(under: Any, *arguments: Any) -> Any:
-    return CallInput(under(*arguments).values, {})
+def _forgets_stored_lists(overridden_by: Any, *arguments: Any) -> Any:
+    return CallInput(overridden_by(*arguments).values, {})
 
 
 def _finish_at_once(self: Any, event: Any) -> None:
@@ -229,7 +229,7 @@ MUTATIONS = (
     Mutation("34: a route that raises is an error", templates, "predicate", wrapped_by(_raising_is_no_match)),
     Mutation("34: a step whose way raises fails", exits, "_emit_and_route", wrapped_by(_done_whatever_the_way)),
     Mutation("34: a route that raises hides no failure", exits, "follow_routes", wrapped_by(_fails_by_its_way_alone)),
-    Mutation("27: a called playbook gets stored lists", CallInput, "under", wrapped_by(_forgets_stored_lists)),
+    Mutation("27: a called playbook gets stored lists", CallInput, "overridden_by", wrapped_by(_forgets_stored_lists)),
     Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),

@@ -184,7 +184,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         else:
             run = self._runs[timer.owner]
             pipeline = self._pipeline(run)
-            pipeline.delay_over()
+            pipeline.delay_ended()
             self._record_phase(run, pipeline)
 
     def _idle(self, fact: IdleRequested) -> None:
@@ -291,7 +291,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         elif state.phase == "wait":
             self._open_wait(run, pipeline)
         elif state.phase == "delay" and self._is_stopped(run):
-            pipeline.delay_over()
+            pipeline.delay_ended()
             self._mark_ready(run)
         elif state.phase == "delay":
             self._start_timer(state.pending_id, "delay", run.id, pipeline.delay, pipeline.delay_summary)

@@ -30,9 +30,9 @@ from noetl_temporal.machine.views import (
 
 __all__ = [
     "NAMES_OF_EVERY_OUTCOME",
-    "Beside",
     "Chain",
     "LazyNames",
+    "NamesWithFallback",
     "call_names",
     "event_names",
     "outcome_names",
@@ -49,8 +49,8 @@ class Chain(Mapping[str, Any]):
     def __init__(self, *layers: Mapping[str, Any]) -> None:
         self._layers = layers
 
-    def under(self, *layers: Mapping[str, Any]) -> Chain:
-        """Return this chain with more layers in front of its own."""
+    def with_inner_layers(self, *layers: Mapping[str, Any]) -> Chain:
+        """Return this chain with more layers inside of its own, which shadow them."""
         return Chain(*layers, *self._layers)
 
     def __getitem__(self, key: str) -> Any:
@@ -118,8 +118,10 @@ class LazyNames(Mapping[str, Any]):
         return {name: self[name] for name in self}
 
 
-class Beside(Mapping[str, Any]):
-    """A mapping with more names beside its own, which are looked up one by one: as a whole it is its own names."""
+class NamesWithFallback(Mapping[str, Any]):
+    """A mapping whose missing names are looked up in another one, one by one. As a whole value it has only its own
+    names.
+    """
 
     __slots__ = ("_more", "_names")
 
@@ -209,7 +211,9 @@ def call_names(
 
 def own_step(profile: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
     """Return ``step``, if the profile has it: the name of the running step, and the results of steps by name."""
-    return {"step": Beside({"name": step, "data": None, "result": None}, results)} if profile == "step" else {}
+    return (
+        {"step": NamesWithFallback({"name": step, "data": None, "result": None}, results)} if profile == "step" else {}
+    )
 
 
 def _step_after_call(
@@ -219,7 +223,11 @@ def _step_after_call(
     if profile != "step":
         return {}
     result = view_of(outcome, partial(result_view, kind))
-    return {"step": Beside(Names({"name": step, "data": result, "result": result}), lambda: around().get("step") or {})}
+    return {
+        "step": NamesWithFallback(
+            Names({"name": step, "data": result, "result": result}), lambda: around().get("step") or {}
+        )
+    }
 
 
 def _status_code(outcome: PlainOutcome) -> Json:

@@ -80,7 +80,7 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         pipeline = run.pipeline
         if pipeline is not None and pipeline.phase == "delay":
             self._drop_timer(pipeline.pending_id)
-            self._pipeline(run).delay_over()
+            self._pipeline(run).delay_ended()
             self._mark_ready(run)
             return
         if pipeline is not None and pipeline.phase == "wait":

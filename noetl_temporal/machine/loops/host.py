@@ -16,7 +16,7 @@ from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.claims import lease_names
-from noetl_temporal.machine.scope import Beside, Chain, LazyNames
+from noetl_temporal.machine.scope import Chain, LazyNames, NamesWithFallback
 from noetl_temporal.machine.state import Iteration, LoopState
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.shortening import abridge
@@ -150,7 +150,7 @@ def _iteration_names(
     names: dict[str, Any] = {
         element: item,
         "iter": Chain(iter_names, chunk.scope.get("iter") or {}),
-        "loop": Beside(position, lambda: chunk.scope.get("loop") or {}),
+        "loop": NamesWithFallback(position, lambda: chunk.scope.get("loop") or {}),
         "_loop": position,
         "_index": index,
         "loop_index": index,

@@ -36,8 +36,8 @@ class CallInput(NamedTuple):
         """The values for templates, in which those that are stored are deferred."""
         return with_deferred(self.values, self.references)
 
-    def under(self, other: CallInput) -> CallInput:
-        """Return this input with the names of ``other`` over its own."""
+    def overridden_by(self, other: CallInput) -> CallInput:
+        """Return this input, in which the names of ``other`` replace equal ones."""
         references = {
             path: reference for path, reference in self.references.items() if tokens_of(path)[0] not in other.values
         }

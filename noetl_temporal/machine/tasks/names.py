@@ -48,8 +48,8 @@ class PipelineNames:
         outer_input = self._call_input(task, task.inherited_input)
         task_input = self._call_input(task, task.input, outer_input.names.deferred)
         if self._host.names.args_over_input and task.guard is None:
-            task_input = task_input.under(outer_input.without_nulls())
-        return outer_input.under(task_input)
+            task_input = task_input.overridden_by(outer_input.without_nulls())
+        return outer_input.overridden_by(task_input)
 
     def _call_input(self, task: Task, value: Value, *layers: Mapping[str, Any]) -> CallInput:
         values, kept = render_input(value, self.scope(*layers))
@@ -67,7 +67,7 @@ class PipelineNames:
         subject = state.subject if task is not None and task.guard is not None else None
         outer = self._host.scope()
         earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last_success, subject, outer))
-        return outer.under(*layers, earlier)
+        return outer.with_inner_layers(*layers, earlier)
 
     def around_call(self, names: Mapping[str, Any], input_: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what the templates of a call see; ``input_`` is its input, ``names`` are those of its values."""

@@ -5,7 +5,7 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
     ready ── begin_call ────► call     the next task's call, a jump's, the next page's, or that of task-level sinks
     call  ── tool_finished ─► ready    more to call
                             └► delay    more to call, later
-    delay ── delay_over ────► ready
+    delay ── delay_ended ───► ready
     ready ── begin_call ────► wait     a task that waits for a time, a signal or a person
     call  ── tool_finished ─► wait     a retry that waits for a signal
     ready ── begin_call ────► answered a call that is refused, because its circuit is open
@@ -107,7 +107,7 @@ class Pipeline(TaskExecutions):
                 breaker.record_end(self.host, state, plan, report.outcome)
             self._settle(plan, report)
 
-    def delay_over(self) -> None:
+    def delay_ended(self) -> None:
         """The delay has ended: make the next call, of the next page, or of a task after a loss or jump."""
         self._move("ready")
 
@@ -134,7 +134,7 @@ class Pipeline(TaskExecutions):
             return
         try:
             if not state.progress.is_storing and not self._find_task():
-                self._run_out()
+                self._end_after_last_task()
                 return
         except templates.TemplateFailure as failure:
             self._end("error", template_outcome(failure), failure.span)
@@ -348,7 +348,7 @@ class Pipeline(TaskExecutions):
             guarded_failure = End(
                 "error", outcome, plan.task.label, failed_at(plan.task, outcome, state.progress.config)
             )
-            self._run_out()
+            self._end_after_last_task()
             self.end = self.end and replace(self.end, guarded_failure=guarded_failure)
         else:
             self._end("error", outcome)

@@ -76,7 +76,7 @@ class TaskExecutions:
         """Call the next task. Raises TemplateFailure."""
         state = self.state
         if not self._find_task():
-            self._run_out()
+            self._end_after_last_task()
             return
         state.executions += 1
         if state.executions > MAX_EXECUTIONS:
@@ -102,7 +102,7 @@ class TaskExecutions:
         progress = state.progress
         stored_input: dict[str, StoredRef] | None = None
         if plan.task.kind == PLAYBOOK:
-            call_input = self._names.call_input(plan.task).under(CallInput(progress.rebound_input, {}))
+            call_input = self._names.call_input(plan.task).overridden_by(CallInput(progress.rebound_input, {}))
             (input_, stored_input), input_names = call_input, call_input.names
             names: Mapping[str, Any] = self._names.around_call(input_names.deferred, input_names)
         else:
@@ -178,9 +178,9 @@ class TaskExecutions:
             state.progress = TaskProgress()
             self._move("ready")
         else:
-            self._run_out()
+            self._end_after_last_task()
 
-    def _run_out(self) -> None:
+    def _end_after_last_task(self) -> None:
         """End: no task is left."""
         state = self.state
         if state.failure is None:
