@@ -7,8 +7,8 @@ from ipaddress import ip_address
 from temporalio.client import Client
 from temporalio.service import TLSConfig
 
-from noetl_temporal.codec import is_signed
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.payloads.codec import is_signed
 
 __all__ = ["open_access_warning"]
 

@@ -23,19 +23,16 @@ from temporalio.service import RPCError
 
 from noetl_activities.tool import tool_kinds
 from noetl_compiler.graph import Json
-from noetl_temporal.catalog_client import PlaybookCatalog
-from noetl_temporal.catalog_store import CatalogEntry, RegisteredVersion, UnknownPlaybookError
-from noetl_temporal.codec import payload_limit
 from noetl_temporal.config import connect_temporal
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.ids import new_execution_id
+from noetl_temporal.messages.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE, workflow_id
-from noetl_temporal.preparation import CalledPlaybooks, Preparation, SubmittedPlaybook
-from noetl_temporal.priorities import priority_of
-from noetl_temporal.request_check import PayloadError, check_payload
-from noetl_temporal.run_input import Playbook, RunInput, RunReport
+from noetl_temporal.observability.tracing import submission_span
+from noetl_temporal.payloads.codec import payload_limit
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.runs import (
     AmbiguousIdError,
     ListedRun,
@@ -46,19 +43,22 @@ from noetl_temporal.runs import (
     RunStatus,
     UnknownRunError,
 )
-from noetl_temporal.schedule_client import MovedSchedule, PlaybookSchedules
-from noetl_temporal.schedule_types import PlaybookSchedule, ScheduleError
 from noetl_temporal.search_attributes import attributes_of_run
-from noetl_temporal.stored_request import store_large_lists
-from noetl_temporal.submissions import KeyTakenError, Submission, claim_key, digest_of, record_start
+from noetl_temporal.submission.catalog_client import PlaybookCatalog
+from noetl_temporal.submission.catalog_store import CatalogEntry, RegisteredVersion, UnknownPlaybookError
+from noetl_temporal.submission.preparation import CalledPlaybooks, Preparation, SubmittedPlaybook
+from noetl_temporal.submission.request_check import PayloadError, check_payload
+from noetl_temporal.submission.schedule_client import MovedSchedule, PlaybookSchedules
+from noetl_temporal.submission.schedule_types import PlaybookSchedule, ScheduleError
+from noetl_temporal.submission.stored_request import store_large_lists
+from noetl_temporal.submission.submissions import KeyTakenError, Submission, claim_key, digest_of, record_start
+from noetl_temporal.submission.unsupported import UnsupportedError
 from noetl_temporal.temporal_errors import rpc_error
-from noetl_temporal.tracing import submission_span
-from noetl_temporal.ui_summary import playbook_details, playbook_summary
-from noetl_temporal.unsupported import UnsupportedError
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.workflows.priorities import priority_of
+from noetl_temporal.workflows.ui_summary import playbook_details, playbook_summary
 
 if TYPE_CHECKING:  # imports what only workers need otherwise
-    from noetl_temporal.earlier_run import EarlierRun
+    from noetl_temporal.inspection.earlier_run import EarlierRun
 
 __all__ = [
     "AmbiguousIdError",
@@ -190,7 +190,7 @@ class NoetlClient(Runs):
 
     async def earlier_run(self, run: int | str, from_step: str) -> EarlierRun:
         """Return what a rerun would reuse, for `start_rerun`. Starts nothing. Raises the same errors as `rerun`."""
-        from noetl_temporal.earlier_run import earlier_run  # imports what only workers need otherwise
+        from noetl_temporal.inspection.earlier_run import earlier_run  # imports what only workers need otherwise
 
         handle = await self.find(run)
         try:

@@ -10,12 +10,12 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 
-from noetl_temporal.codec import data_converter, header_behavior
+from noetl_temporal.control.paused_workflows import read_paused_as_running
 from noetl_temporal.deployment import CONNECT_SECONDS, DeploymentError
-from noetl_temporal.encryption_keys import keyring_from_environment
 from noetl_temporal.environment import dsn_from_environment
-from noetl_temporal.paused_workflows import read_paused_as_running
-from noetl_temporal.signing import signing_key_from_environment
+from noetl_temporal.payloads.codec import data_converter, header_behavior
+from noetl_temporal.payloads.encryption_keys import keyring_from_environment
+from noetl_temporal.payloads.signing import signing_key_from_environment
 from noetl_temporal.temporal_errors import check_namespace, temporal_error
 
 __all__ = ["connect_temporal", "reading_converter"]

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
-from noetl_activities.postgres_protocol import guard_logins
+from noetl_activities.postgres.protocol import guard_logins
 from noetl_temporal.database_errors import LOST_CONNECTION_ERRORS, reason_of
 
 __all__ = ["MAX_CONNECTIONS", "Connection", "run_on_pool"]

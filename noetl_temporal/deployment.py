@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncpg
 
-from noetl_activities.postgres_dsn import DsnError, dsn_location
-from noetl_activities.postgres_protocol import guard_logins
+from noetl_activities.postgres.dsn import DsnError, dsn_location
+from noetl_activities.postgres.protocol import guard_logins
 from noetl_temporal.database_errors import DATABASE_ERRORS, reason_of
 
 __all__ = ["CONNECT_SECONDS", "DeploymentError", "check_postgres", "dsn_error", "postgres_error"]

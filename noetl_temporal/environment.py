@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from noetl_activities.postgres_dsn import DsnError, dsn_location
+from noetl_activities.postgres.dsn import DsnError, dsn_location
 from noetl_activities.variables import DSN_VARIABLE
 
 __all__ = ["NO_CATALOG", "SIGNING_KEY_VARIABLE", "dsn_from_environment"]

@@ -24,22 +24,22 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_compiler.graph import Json
-from noetl_temporal.codec import NO_STORAGE_CODE
 from noetl_temporal.config import connect_temporal
+from noetl_temporal.control.request_sending import RequestRefusedError, RunOverError, check_reason, translate_errors
+from noetl_temporal.control.run_control import RunControl
 from noetl_temporal.database_errors import DATABASE_ERRORS
 from noetl_temporal.deployment import DeploymentError, postgres_error
 from noetl_temporal.environment import dsn_from_environment
 from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.inspection.past_reports import past_report, past_run
+from noetl_temporal.inspection.run_ids import AmbiguousIdError, find_run
+from noetl_temporal.inspection.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
 from noetl_temporal.machine.failure_log import Failure, FailureLog
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.mirror.poll_interval import PollInterval
 from noetl_temporal.mirror.read import Event, EventTail, find_execution
 from noetl_temporal.naming import CANCEL_SIGNAL, PLAYBOOK_CANCELLED, PLAYBOOK_FAILED, REPORT_MEMO, RunStatus
-from noetl_temporal.past_reports import past_report, past_run
-from noetl_temporal.request_sending import RequestRefusedError, RunOverError, check_reason, translate_errors
-from noetl_temporal.run_control import RunControl
-from noetl_temporal.run_ids import AmbiguousIdError, find_run
-from noetl_temporal.run_input import RunReport
-from noetl_temporal.run_list import ListedRun, RunFilter, runs_in_log, runs_in_temporal
+from noetl_temporal.payloads.codec import NO_STORAGE_CODE
 from noetl_temporal.search_attributes import EXECUTION_ID
 from noetl_temporal.temporal_errors import is_about_namespace, rpc_error
 from noetl_temporal.visibility import PLAYBOOKS, execution_ids
@@ -290,7 +290,7 @@ class RunHandle(RunControl):
         except those about resets. Raises asyncpg's errors, or RPCError without an event log.
         """
         if self._dsn is None:
-            from noetl_temporal.history_events import events_in_history  # with the mirror, which few need
+            from noetl_temporal.inspection.history_events import events_in_history  # with the mirror, which few need
 
             async for event in events_in_history(self._temporal, self.workflow_id):
                 yield event

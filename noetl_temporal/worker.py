@@ -19,25 +19,25 @@ from temporalio.service import ServiceClient
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.duckdb_process_pool import pooled_processes
-from noetl_activities.postgres_pool import pooled_connections
+from noetl_activities.duckdb.process_pool import pooled_processes
+from noetl_activities.postgres.pool import pooled_connections
 from noetl_activities.tool import Tool
-from noetl_temporal.call_guard import CallGuard
-from noetl_temporal.codec import worker_converter
-from noetl_temporal.credential_check import credential_activity
+from noetl_temporal.calls.call_guard import CallGuard
+from noetl_temporal.calls.credential_check import credential_activity
+from noetl_temporal.calls.heartbeats import HEARTBEAT_INTERVAL
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.frames.activity import frame_activity
-from noetl_temporal.frames.wire import FRAME_KIND
-from noetl_temporal.heartbeats import HEARTBEAT_INTERVAL
+from noetl_temporal.messages.frame import FRAME_KIND
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
-from noetl_temporal.orphans import orphan_activity
-from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.stored_values import value_activities
-from noetl_temporal.struct_types import prepare_structs
-from noetl_temporal.tracing import tracing_interceptors
-from noetl_temporal.trail import record_trail
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.observability.tracing import tracing_interceptors
+from noetl_temporal.payloads.codec import worker_converter
+from noetl_temporal.payloads.stored_values import value_activities
+from noetl_temporal.payloads.struct_types import prepare_structs
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.worker_options import GRACE, WorkerOptions
-from noetl_temporal.workflows import WORKFLOWS, interceptors
+from noetl_temporal.workflows.definitions import WORKFLOWS, interceptors
+from noetl_temporal.workflows.orphans import orphan_activity
+from noetl_temporal.workflows.trail import record_trail
 
 __all__ = [
     "UNTIL_DONE",

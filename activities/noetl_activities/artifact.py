@@ -12,9 +12,9 @@ import zlib
 import httpx
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.guarded_client import failure_kind, guarded_client
-from noetl_activities.http_data import parse_body
-from noetl_activities.http_exchange import MAX_BODY_BYTES, HttpResponse, exchange
+from noetl_activities.http.data import parse_body
+from noetl_activities.http.exchange import MAX_BODY_BYTES, HttpResponse, exchange
+from noetl_activities.network.guarded_client import failure_kind, guarded_client
 from noetl_activities.object_store import Method, ObjectRequest, StoredObject, error_code, object_request
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.retry_after import retry_after

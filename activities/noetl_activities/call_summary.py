@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_activities.http_request import request_summary
+from noetl_activities.http.request import request_summary
 from noetl_activities.sql import first_statement
 from noetl_activities.tool import Json
 from noetl_compiler.language.tools import SQL_KINDS

@@ -9,9 +9,9 @@ import httpx
 
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.errors import CredentialError, RefusedError, ToolError
-from noetl_activities.guarded_client import guarded_client
-from noetl_activities.http_exchange import exchange
-from noetl_activities.http_request import credential_headers
+from noetl_activities.http.exchange import exchange
+from noetl_activities.http.request import credential_headers
+from noetl_activities.network.guarded_client import guarded_client
 from noetl_activities.object_store import StoredObject, error_code, object_request
 from noetl_activities.tool import Credential
 from noetl_activities.variables import HTTP_ALLOW_VARIABLE

@@ -9,7 +9,7 @@ from typing import Any, cast
 from urllib.parse import unquote, unquote_plus
 
 from noetl_activities.errors import CredentialError
-from noetl_activities.postgres_dsn import dsn_password
+from noetl_activities.postgres.dsn import dsn_password
 from noetl_activities.tool import Credential
 
 __all__ = ["MAX_CHARACTERS", "MAX_SECRETS", "secrets_of"]

@@ -1,6 +1,6 @@
 """Check the Python code of a task: whether it is valid, which names are unbound, whether it has a result.
 
-The rules are those of the tool (noetl_activities.python_child), and tests compare both. Code that returns at top level
+The rules are those of the tool (noetl_activities.python.child), and tests compare both. Code that returns at top level
 is the body of a function. Otherwise its result is the variable ``result``, or what ``main`` returns.
 
 Only problems that are certain are reported. Code that binds names dynamically (``exec``, ``globals()``, ``import *``)

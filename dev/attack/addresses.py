@@ -10,8 +10,8 @@ from functools import partial
 from unittest.mock import patch
 
 from dev.attack.attack import Attack, AttackClass
-from noetl_activities.address_guard import AddressGuard
 from noetl_activities.errors import RefusedError
+from noetl_activities.network.address_guard import AddressGuard
 
 __all__ = ["CLASS"]
 

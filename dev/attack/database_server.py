@@ -18,12 +18,13 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from dev.attack.postgres_server import STATEMENT, Script, message, nested, row, serving_postgres
 from dev.attack.tool_calls import call
-from noetl_activities import postgres_connect, postgres_transaction
 from noetl_activities.errors import ToolError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres import TOOL
-from noetl_activities.postgres_records import MAX_RECORDS, RecordWatch
-from noetl_activities.postgres_types import MAX_NESTED_TYPES, TypeDepths
+from noetl_activities.postgres import connect as postgres_connect
+from noetl_activities.postgres import transaction as postgres_transaction
+from noetl_activities.postgres.records import MAX_RECORDS, RecordWatch
+from noetl_activities.postgres.tool import TOOL
+from noetl_activities.postgres.types import MAX_NESTED_TYPES, TypeDepths
 
 __all__ = ["CLASS", "deep_types"]
 

@@ -16,7 +16,7 @@ from unittest.mock import patch
 from dev.attack.attack import Attack, AttackClass
 from dev.attack.duckdb_site import DATABASES, HAS_LANDLOCK, LOCKED, LOGGED, READS, SECRET, WRITES, Site, plain
 from dev.attack.tool_calls import call
-from noetl_activities.duckdb import TOOL
+from noetl_activities.duckdb.tool import TOOL
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE, HOME_VARIABLE
 

@@ -18,7 +18,7 @@ from dev.attack.plain_http import plain_call
 from dev.attack.raw_server import Answer, answering, head, serving
 from dev.attack.tool_calls import call
 from noetl_activities.errors import ToolError
-from noetl_activities.http import TOOL
+from noetl_activities.http.tool import TOOL
 from noetl_activities.outcome import Outcome
 from noetl_activities.retry_after import MAX_RETRY_AFTER
 from noetl_activities.variables import STACK_PORTS_VARIABLE

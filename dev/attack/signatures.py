@@ -17,16 +17,16 @@ from temporalio.converter import ActivitySerializationContext, DataConverter, Wo
 from temporalio.exceptions import ApplicationError, FailureError
 
 from dev.attack.attack import Attack, AttackClass
-from noetl_temporal.attempt_details import Details
-from noetl_temporal.codec import data_converter, worker_converter
-from noetl_temporal.frames.wire import FrameDetails, FrameEnd
-from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.facts import ChunkReport, PayloadRef
-from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.signed_converter import RefusedValue
-from noetl_temporal.signing import SIGNATURE
-from noetl_temporal.stored_values import reference
+from noetl_temporal.messages.attempt_details import Details
+from noetl_temporal.messages.frame import FrameDetails, FrameEnd
+from noetl_temporal.messages.run_input import RunInput, RunReport
+from noetl_temporal.payloads.codec import data_converter, worker_converter
+from noetl_temporal.payloads.signed_converter import RefusedValue
+from noetl_temporal.payloads.signing import SIGNATURE
+from noetl_temporal.payloads.stored_values import reference
+from noetl_temporal.workflows.loop_run import LoopEnd
 
 __all__ = ["CLASS"]
 

@@ -13,10 +13,10 @@ from unittest.mock import patch
 
 from dev.attack.attack import Attack, AttackClass
 from dev.attack.tool_calls import call
-from noetl_activities import python
 from noetl_activities.errors import ToolError
 from noetl_activities.isolation import processes
-from noetl_activities.python import TOOL
+from noetl_activities.python import tool as python
+from noetl_activities.python.tool import TOOL
 
 __all__ = ["CLASS"]
 

@@ -26,7 +26,7 @@ from dev.attack.task_code import CONNECTS, FAILING, FILES, LIBC, PROCESSES, firs
 from dev.attack.tool_calls import call
 from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import TASK_DIRECTORIES_VARIABLE
-from noetl_activities.python import TOOL
+from noetl_activities.python.tool import TOOL
 
 __all__ = ["CLASS"]
 

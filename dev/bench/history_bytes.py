@@ -30,9 +30,9 @@ from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.ids import new_execution_id
+from noetl_temporal.inspection.replay import histories_of
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.naming import activity_type, tool_queue
-from noetl_temporal.replay import histories_of
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving

@@ -20,7 +20,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
 
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.payloads.payload_store import PayloadStore
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 

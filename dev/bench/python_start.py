@@ -12,7 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.python import TOOL
+from noetl_activities.python.tool import TOOL
 from noetl_activities.tool import Credential, Json, OutputStream, Request
 
 CALLS = 50

@@ -26,9 +26,9 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import data_converter
+from noetl_temporal.inspection.replay import histories_of, parse_history, replay
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.replay import histories_of, parse_history, replay
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack
 from noetl_temporal.worker import serving

@@ -16,7 +16,7 @@ from dev.corpus_runs.table import Expected
 from noetl_compiler import CompileError
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.runs import RunOverError
-from noetl_temporal.unsupported import UnsupportedError
+from noetl_temporal.submission.unsupported import UnsupportedError
 
 __all__ = ["Corpus", "Outcome"]
 

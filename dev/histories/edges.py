@@ -9,7 +9,7 @@ from dev.histories.session import Session
 
 __all__ = ["EDGES"]
 
-HOST = "noetl_temporal.workflow_host."
+HOST = "noetl_temporal.workflows.workflow_host."
 BUDGET = "noetl_temporal.machine.budget."
 SHORT: dict[str, Any] = {f"{HOST}SOFT_EVENTS": 25}
 HARD: dict[str, Any] = {**SHORT, f"{HOST}HARD_EVENTS": 45}
@@ -17,8 +17,8 @@ SMALL_CHUNKS: dict[str, Any] = {"noetl_temporal.machine.loops.chunks.CHUNK_ITEMS
 FEW_PENDING: dict[str, Any] = {f"{BUDGET}MAX_PENDING": 3}
 FEW_BYTES: dict[str, Any] = {f"{BUDGET}COMMAND_BYTES": 4_000}
 LITTLE_WORK: dict[str, Any] = {f"{BUDGET}MAX_WORK": 500}
-SHORT_BOTH: dict[str, Any] = {**SHORT, "noetl_temporal.trail.MARKER_BYTES": 600}
-SHORT_TRAIL: dict[str, Any] = {"noetl_temporal.trail.MARKER_BYTES": 4_000}
+SHORT_BOTH: dict[str, Any] = {**SHORT, "noetl_temporal.workflows.trail.MARKER_BYTES": 600}
+SHORT_TRAIL: dict[str, Any] = {"noetl_temporal.workflows.trail.MARKER_BYTES": 4_000}
 WENT_ON = ("WORKFLOW_EXECUTION_CONTINUED_AS_NEW",)
 
 ROUNDS = """\

@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["Limits", "active", "limited", "lower"]
 
 Limits = Mapping[str, Any]
-"""Value by dotted name of a module's constant: ``noetl_temporal.workflow_host.SOFT_EVENTS``."""
+"""Value by dotted name of a module's constant: ``noetl_temporal.workflows.workflow_host.SOFT_EVENTS``."""
 
 active: dict[str, Any] = {}
 """The limits of the history that is recorded or replayed now."""

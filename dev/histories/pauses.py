@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from dev.histories.recording import Recording
 from dev.histories.session import Session
-from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.messages.control_requests import OpenWaits
 
 __all__ = ["PAUSES"]
 
@@ -61,7 +61,7 @@ PAUSES: dict[str, Recording] = {
         STEPS,
         script=pause,
         shows=(*ACCEPTED, "WORKFLOW_EXECUTION_CONTINUED_AS_NEW"),
-        limits={"noetl_temporal.workflow_host.SOFT_EVENTS": 10},
+        limits={"noetl_temporal.workflows.workflow_host.SOFT_EVENTS": 10},
     ),
     "paused_loop": Recording(LOOP, script=pause, shows=(*ACCEPTED, "SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED")),
     "held": Recording(HELD, script=retry_and_skip, shows=(*ACCEPTED, "TIMER_CANCELED")),

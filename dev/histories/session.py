@@ -20,9 +20,9 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.schedule_types import CATCH_UP, ScheduleTimes
-from noetl_temporal.schedules import TemporalSchedules
+from noetl_temporal.messages.run_input import Playbook, RunInput
+from noetl_temporal.submission.schedule_types import CATCH_UP, ScheduleTimes
+from noetl_temporal.submission.schedules import TemporalSchedules
 from noetl_temporal.worker import tool_worker
 from noetl_temporal.worker_options import WorkerOptions
 

@@ -36,7 +36,7 @@ LOOP = """\
 """
 ONCE = "  - {step: start, tool: {kind: noop, message: %s, spec: {idempotent: false}}}\n"
 CANCELLED = ("WORKFLOW_EXECUTION_CANCEL_REQUESTED",)
-LOST = {"noetl_temporal.performer.HEARTBEAT_TIMEOUT": timedelta(seconds=1)}
+LOST = {"noetl_temporal.workflows.performer.HEARTBEAT_TIMEOUT": timedelta(seconds=1)}
 
 
 async def cancel(session: Session) -> None:

@@ -87,7 +87,7 @@ WAITS: dict[str, Recording] = {
         ITEMS,
         script=hand_on_signal,
         shows=(*ACCEPTED, *HANDED, "WORKFLOW_EXECUTION_CONTINUED_AS_NEW"),
-        limits={"noetl_temporal.workflow_host.SOFT_EVENTS": 10},
+        limits={"noetl_temporal.workflows.workflow_host.SOFT_EVENTS": 10},
     ),
     "wait_of_items_cancelled": Recording(
         ITEMS, script=cancel_items, ends="cancelled", shows=("CHILD_WORKFLOW_EXECUTION_COMPLETED", *HANDED[:1])

@@ -9,10 +9,10 @@ import msgspec
 
 from dev.killing.stack import Api, Stack
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec import data_converter
 from noetl_temporal.frames.segments import read_segment
-from noetl_temporal.frames.wire import FrameDetails
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.messages.frame import FrameDetails
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 __all__ = ["HeartbeatItems", "calls_by_item"]
 

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from temporalio.service import RPCError
 
 from noetl_temporal.client import RunHandle
-from noetl_temporal.request_sending import NoAnswerError, RequestRefusedError
+from noetl_temporal.control.request_sending import NoAnswerError, RequestRefusedError
 
 __all__ = ["paused_run"]
 

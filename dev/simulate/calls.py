@@ -11,11 +11,11 @@ from dev.simulate.sub_playbooks import outcome_of
 from dev.simulate.tool_outcomes import ToolOutcomes
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.templates import TemplateFailure
+from noetl_temporal.calls.run_tool import MAX_LOST
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, SinkRecord, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide, failure_of
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
-from noetl_temporal.performer import HEARTBEAT_TIMEOUT
-from noetl_temporal.run_tool import MAX_LOST
+from noetl_temporal.workflows.performer import HEARTBEAT_TIMEOUT
 
 __all__ = [
     "NO_FAULTS",

@@ -15,8 +15,8 @@ from dev.simulate.simulated_values import SimulatedValues
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.sinks import Entry, StoreResult
-from noetl_temporal.codec import data_converter
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 __all__ = ["Database", "SegmentContents", "SimulatedPayloadStore", "current_process"]
 

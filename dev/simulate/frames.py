@@ -41,14 +41,14 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal import attempt_end, call_log
+from noetl_temporal.calls import attempt_end, call_log
 from noetl_temporal.frames import activity, segment_writer
-from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command
 from noetl_temporal.machine.facts import ChunkReport, Fact
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.performer import HEARTBEAT_TIMEOUT
+from noetl_temporal.messages.frame import FrameDetails, FrameEnd, FrameInput
+from noetl_temporal.workflows.performer import HEARTBEAT_TIMEOUT
 
 __all__ = ["Frame", "FrameWorld", "patched_frames"]
 
@@ -100,7 +100,7 @@ def patched_frames(frame_world: FrameWorld) -> Generator[None]:
             (attempt_end, "random", world.rng),
             (activity, "LoopMachine", _machine_of_process),
             (segment_writer, "SEGMENT_ENTRIES", frame_world.segment_entries),
-            (logging.getLogger("noetl_temporal.value_store"), "disabled", True),
+            (logging.getLogger("noetl_temporal.payloads.value_store"), "disabled", True),
             (logging.getLogger("temporalio.activity"), "disabled", True),
         ):
             stack.enter_context(patch.object(module, name, replacement))

@@ -15,7 +15,7 @@ from dev.simulate.claim_mutations import CLAIM_MUTATIONS
 from dev.simulate.hold_mutations import HOLD_MUTATIONS
 from dev.simulate.mutation import Mutation, replaced_by, wrapped_by
 from noetl_compiler import templates
-from noetl_temporal.call_log import CallLog
+from noetl_temporal.calls.call_log import CallLog
 from noetl_temporal.frames import activity, segments
 from noetl_temporal.frames.segment_writer import SegmentWriter
 from noetl_temporal.machine import looping, protocol, quantities

@@ -11,13 +11,13 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl_temporal.limits import INLINE_BYTES, STORE_FROM_BYTES, STORED_BYTES
-from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine import large_values
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.loops import offload
 from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
+from noetl_temporal.workflows.loop_run import with_items
 
 __all__ = ["SimulatedValues"]
 

@@ -12,9 +12,9 @@ from typing import Any, Protocol
 
 from dev.simulate.calls import UNREPORTED_LOSS, FaultRates, decision_on, lost_report
 from dev.simulate.tables import Tables
+from noetl_temporal.calls.run_tool import MAX_LOST
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, ToolCall, ToolReport
-from noetl_temporal.performer import HEARTBEAT_TIMEOUT
-from noetl_temporal.run_tool import MAX_LOST
+from noetl_temporal.workflows.performer import HEARTBEAT_TIMEOUT
 
 __all__ = ["Statement", "is_statement"]
 

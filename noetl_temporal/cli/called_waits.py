@@ -13,8 +13,8 @@ from temporalio.service import RPCError
 from noetl_temporal.cli.event_log import EventLog
 from noetl_temporal.cli.open_waits import OpenWait, open_wait
 from noetl_temporal.cli.suspensions import Suspension, reported_suspensions, suspension_lines
-from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.messages.control_requests import OpenWaits
 from noetl_temporal.mirror.read import CalledRun, open_runs_below
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs, UnknownRunError
 

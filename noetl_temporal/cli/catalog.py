@@ -20,7 +20,7 @@ from noetl_temporal.cli.printable_stream import echo_document, echo_json
 from noetl_temporal.utc_time import utc_cell
 
 if TYPE_CHECKING:  # importing the database driver is slow
-    from noetl_temporal.catalog_store import CatalogEntry
+    from noetl_temporal.submission.catalog_store import CatalogEntry
 
 __all__ = ["catalog_group"]
 
@@ -55,7 +55,7 @@ def list_command(path: str | None, as_json: bool) -> None:
     """
 
     async def query_entries(dsn: str) -> list[CatalogEntry]:
-        from noetl_temporal.catalog_store import list_newest, list_versions
+        from noetl_temporal.submission.catalog_store import list_newest, list_versions
 
         if path is None or path.endswith("*"):
             return await list_newest(dsn, path and path.removesuffix("*"))
@@ -104,7 +104,7 @@ def diff_command(old: str, new: str | None) -> None:
         raise click.UsageError("name two versions, or a version and a file: noetl catalog diff PATH@VERSION [FILE]")
 
     async def read_texts(dsn: str) -> list[tuple[str, str]]:
-        from noetl_temporal.catalog_store import split_version
+        from noetl_temporal.submission.catalog_store import split_version
 
         entries = [await find_entry(dsn, old)]
         if file is None:

@@ -21,7 +21,7 @@ from noetl_temporal.stack.errors import NotStartedError, StackError, WrongArgume
 
 if TYPE_CHECKING:  # importing the database driver is slow
     from noetl_compiler import Result
-    from noetl_temporal.catalog_store import CatalogEntry
+    from noetl_temporal.submission.catalog_store import CatalogEntry
 
 __all__ = [
     "catalog_dsn",
@@ -57,8 +57,8 @@ def _newest_version(path: str) -> int | None:
         running_deployment()
     except StackError:
         return None
-    from noetl_temporal.catalog_store import list_versions
     from noetl_temporal.deployment import DeploymentError
+    from noetl_temporal.submission.catalog_store import list_versions
 
     try:
         versions = asyncio.run(list_versions(catalog_dsn(), path))
@@ -99,8 +99,8 @@ def read_registered(name: str, request: Mapping[str, Json], credentials: Path | 
 async def _read(
     dsn: str, name: str, request: Mapping[str, Json], credentials: Path | None
 ) -> tuple[Playbook | None, tuple[Result, ...]]:
-    from noetl_temporal.catalog_runs import pin_called_playbooks
-    from noetl_temporal.compiling import compile_to_run
+    from noetl_temporal.submission.catalog_runs import pin_called_playbooks
+    from noetl_temporal.submission.compiling import compile_to_run
 
     entry = await find_entry(dsn, name, NotStartedError)
     result = await asyncio.to_thread(compile_to_run, entry.source, request, credentials)  # scripts are fetched
@@ -114,7 +114,7 @@ async def _read(
 
 async def find_entry(dsn: str, name: str, error_type: type[StackError] = WrongArgumentError) -> CatalogEntry:
     """Return the version with this name, ``path@version``. Raises ``error_type`` if there is none, DeploymentError."""
-    from noetl_temporal.catalog_store import UnknownPlaybookError, get_entry, split_version
+    from noetl_temporal.submission.catalog_store import UnknownPlaybookError, get_entry, split_version
 
     try:
         return await get_entry(dsn, *split_version(name))

@@ -77,9 +77,9 @@ def _origin_of(url: str) -> str:
 
 async def _serve(host: str, port: int, origin: str, token: str | None) -> None:
     from noetl_temporal.cli.stop_signals import stop_event
-    from noetl_temporal.codec_server import Access, serving_codec
     from noetl_temporal.config import reading_converter
     from noetl_temporal.deployment import DeploymentError
+    from noetl_temporal.inspection.codec_server import Access, serving_codec
 
     converter = await reading_converter()
     with stop_event() as stop_request:

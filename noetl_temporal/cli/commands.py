@@ -17,9 +17,9 @@ from noetl_temporal.cli.exits import FAILED, INTERRUPTED, WRONG
 from noetl_temporal.cli.importing import importing
 from noetl_temporal.cli.printable_stream import make_streams_printable
 from noetl_temporal.cli.text_arguments import require_unicode
+from noetl_temporal.observability.tracing import export_all
 from noetl_temporal.stack.errors import NoStackError, NoSuchRunError, NotStartedError, StackError, WrongArgumentError
 from noetl_temporal.stack.home import Home
-from noetl_temporal.tracing import export_all
 
 __all__ = ["COMMANDS", "cli", "main"]
 
@@ -212,7 +212,7 @@ def _stack_folder_error(error: OSError) -> Exception:
 
 _DEPLOYMENT_ERRORS = {
     "noetl_temporal.deployment": "DeploymentError",
-    "noetl_temporal.encryption": "DecryptionError",
+    "noetl_temporal.payloads.encryption": "DecryptionError",
 }
 
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import click
 
 from noetl_activities.variables import DSN_VARIABLE, HOME_VARIABLE, TEMPORAL_ADDRESS_VARIABLE
+from noetl_temporal.observability.tracing import tracing_warning
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.stack.errors import NoStackError, NotStartedError, StackError
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.process import OWNER_ONLY_UMASK
 from noetl_temporal.stack.use import Use, running_stack, use_stack
-from noetl_temporal.tracing import tracing_warning
 
 __all__ = ["Deployment", "deployment_to_run", "deployment_to_submit", "running_deployment", "warn_of_missing_traces"]
 

@@ -16,10 +16,10 @@ from noetl_activities.variables import CREDENTIALS_VARIABLE
 from noetl_compiler.credential_names import credentials_without_template
 from noetl_compiler.graph import Graph
 from noetl_compiler.regular_file import read_regular
+from noetl_temporal.calls.credential_check import credential_error, missing_credentials
 from noetl_temporal.cli.connection import Deployment
 from noetl_temporal.cli.playbook import refuse_to_start
-from noetl_temporal.credential_check import credential_error, missing_credentials
-from noetl_temporal.credential_source import credential_source
+from noetl_temporal.submission.credential_source import credential_source
 
 __all__ = ["check_credentials", "check_names", "check_names_of_workers", "warn_of_ignored_credentials"]
 

@@ -18,12 +18,12 @@ from noetl_temporal.cli.open_waits import open_wait
 from noetl_temporal.cli.run_problems import RunProblem, read_run_problems
 from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.suspensions import reported_suspensions
-from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.control.paused_workflows import is_paused
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.event_ids import millisecond_of
+from noetl_temporal.messages.control_requests import OpenWaits
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.mirror.read import StepSummary, steps_of
-from noetl_temporal.paused_workflows import is_paused
-from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import RunHandle, Runs
 from noetl_temporal.search_attributes import PATH
 

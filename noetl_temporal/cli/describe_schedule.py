@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import msgspec
 from rich.table import Table
 
-from noetl_temporal.schedule_types import PlaybookSchedule, ScheduleTimes
+from noetl_temporal.submission.schedule_types import PlaybookSchedule, ScheduleTimes
 from noetl_temporal.utc_time import utc_cell
 
 __all__ = ["schedule_details", "schedule_table"]

@@ -61,7 +61,9 @@ def dev_group() -> None:
 @dev_group.command("up", short_help="Start the stack and wait until it is ready.")
 def up_command() -> None:
     """Start the stack and return when it is ready. Does nothing if it is already running."""
-    from noetl_temporal.credential_source import credential_source  # with the driver, which --help need not wait for
+    from noetl_temporal.submission.credential_source import (
+        credential_source,  # with the driver, which --help need not wait for
+    )
 
     credential_source()  # raises here what the worker would only report in its log
     home = Home()

@@ -28,12 +28,12 @@ from noetl_temporal.cli.run_report import RunSummary
 from noetl_temporal.cli.submission import UnansweredError, submit_run
 from noetl_temporal.cli.view import View
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.naming import workflow_id
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.errors import StackError
+from noetl_temporal.submission.credential_source import credential_source
 
 __all__ = ["RunOptions", "execute"]
 

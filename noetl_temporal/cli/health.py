@@ -10,7 +10,7 @@ from typing import Any
 import click
 from temporalio.client import Client
 
-from noetl_temporal.health import serve_health
+from noetl_temporal.observability.health import serve_health
 
 __all__ = ["serve_optional_health"]
 

@@ -23,7 +23,7 @@ from noetl_temporal.naming import RUN_STATUSES, RunStatus
 from noetl_temporal.utc_time import utc_cell
 
 if TYPE_CHECKING:  # importing Temporal is slow
-    from noetl_temporal.run_list import ListedRun, RunFilter
+    from noetl_temporal.inspection.run_list import ListedRun, RunFilter
 
 __all__ = ["list_command", "run_table"]
 
@@ -101,7 +101,7 @@ def list_command(
     running_deployment()
     discard_log()
     with importing():
-        from noetl_temporal.run_list import RunFilter
+        from noetl_temporal.inspection.run_list import RunFilter
     runs = asyncio.run(_list_runs(RunFilter(path, statuses, since, limit, ended_since)))
     if as_json:
         for run in runs:
@@ -136,7 +136,7 @@ async def _list_runs(run_filter: RunFilter) -> Sequence[ListedRun]:
 async def _list_logged_runs(dsn: str, run_filter: RunFilter) -> list[ListedRun]:
     from noetl_temporal.database_errors import DATABASE_ERRORS
     from noetl_temporal.deployment import postgres_error
-    from noetl_temporal.run_list import runs_in_log
+    from noetl_temporal.inspection.run_list import runs_in_log
 
     try:
         return await runs_in_log(dsn, run_filter)

@@ -13,8 +13,8 @@ from temporalio.client import Client
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import load_tools
 from noetl_activities.variables import CREDENTIALS_VARIABLE
-from noetl_temporal.credential_source import credential_source
 from noetl_temporal.mirror.service import mirroring
+from noetl_temporal.submission.credential_source import credential_source
 from noetl_temporal.worker import serving, tool_worker
 
 __all__ = ["serve_all", "serve_tools"]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["LOG_FORMATS", "discard_log", "log_to_file", "log_to_stderr"]
 
-TASK_OUTPUT = "noetl_temporal.task_output"
+TASK_OUTPUT = "noetl_temporal.calls.task_output"
 """The logger for the output of tasks. Its module is not imported here, because it imports Temporal."""
 
 FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"

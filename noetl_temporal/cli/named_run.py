@@ -27,7 +27,7 @@ async def resolve_execution_id(run: int | str | None) -> int | None:
     """
     if not isinstance(run, str):
         return run
-    from noetl_temporal.run_ids import AmbiguousIdError, matching_run
+    from noetl_temporal.inspection.run_ids import AmbiguousIdError, matching_run
 
     paths: dict[int, str] = {}
     problems: list[DeploymentError] = []
@@ -54,7 +54,7 @@ async def find_run(runs: Runs, execution_id: int | None) -> RunHandle:
     """
     from temporalio.service import RPCError
 
-    from noetl_temporal.run_list import latest_run
+    from noetl_temporal.inspection.run_list import latest_run
     from noetl_temporal.runs import UnknownRunError
     from noetl_temporal.temporal_errors import rpc_error
 
@@ -85,7 +85,7 @@ async def latest_run_in_temporal() -> int | None:
 
 
 async def _find_in_log(text: str) -> dict[int, str]:
-    from noetl_temporal.run_ids import matches_in_log
+    from noetl_temporal.inspection.run_ids import matches_in_log
 
     dsn = dsn_from_environment()
     try:
@@ -98,7 +98,7 @@ async def _find_in_temporal(text: str) -> dict[int, str]:
     from temporalio.service import RPCError
 
     from noetl_temporal.config import connect_temporal
-    from noetl_temporal.run_ids import matches_in_temporal
+    from noetl_temporal.inspection.run_ids import matches_in_temporal
     from noetl_temporal.temporal_errors import rpc_error
 
     client = await connect_temporal()

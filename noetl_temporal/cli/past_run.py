@@ -13,10 +13,10 @@ from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.cli.log_summary import read_log
 from noetl_temporal.cli.logged_run import logged_run
 from noetl_temporal.cli.run_report import RunSummary
+from noetl_temporal.inspection.past_reports import past_report, past_run
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.mirror import sql
 from noetl_temporal.mirror.read import Execution, steps_of
-from noetl_temporal.past_reports import past_report, past_run
-from noetl_temporal.run_input import RunReport
 
 __all__ = ["describe_past_run"]
 

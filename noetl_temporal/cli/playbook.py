@@ -21,9 +21,9 @@ from noetl_temporal.cli.exits import WRONG
 from noetl_temporal.cli.payload import truncate
 from noetl_temporal.cli.show_diagnostics import credential_spans, show_diagnostics
 from noetl_temporal.cli.sources import stdin_source
-from noetl_temporal.compiling import compile_to_run
 from noetl_temporal.machine.failure_log import Failure
-from noetl_temporal.unsupported import check_calls, frame_warnings
+from noetl_temporal.submission.compiling import compile_to_run
+from noetl_temporal.submission.unsupported import check_calls, frame_warnings
 
 __all__ = ["NOTHING_STARTED", "Playbook", "check_request", "check_support", "read_playbook", "refuse_to_start"]
 

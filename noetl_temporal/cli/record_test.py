@@ -10,11 +10,11 @@ from temporalio.service import RPCError
 from noetl_activities.installed_tools import installed_tools
 from noetl_temporal.cli.named_run import resolve_execution_id
 from noetl_temporal.config import reading_converter
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.expectations import TrialProblem
 from noetl_temporal.playbook_tests.recorded_runs import RecordedRun, recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
-from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import Runs, UnknownRunError
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 from noetl_temporal.temporal_errors import rpc_error

@@ -74,8 +74,8 @@ def _candidates(paths: tuple[Path, ...]) -> Candidates:
 
 
 async def _register(dsn: str, candidates: Candidates) -> Registration:
-    from noetl_temporal.catalog_store import register
     from noetl_temporal.client import NoetlClient, Registration
+    from noetl_temporal.submission.catalog_store import register
 
     client = await NoetlClient.connect()
     playbooks = await register(dsn, candidates.playbooks)

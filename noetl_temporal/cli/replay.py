@@ -88,7 +88,7 @@ async def _replay(files: list[Path], executions: list[int], open_runs: bool) -> 
 
 
 async def _replay_and_report(history: WorkflowHistory, converter: DataConverter) -> bool:
-    from noetl_temporal.replay import replay
+    from noetl_temporal.inspection.replay import replay
 
     result = await replay(history, converter)
     name = f"{result.workflow_id} run {result.run_id} ({result.events} events)"
@@ -97,7 +97,7 @@ async def _replay_and_report(history: WorkflowHistory, converter: DataConverter)
 
 
 async def _histories_in_files(files: list[Path]) -> AsyncIterator[WorkflowHistory]:
-    from noetl_temporal.replay import NoHistoryError, parse_history
+    from noetl_temporal.inspection.replay import NoHistoryError, parse_history
 
     for file in files:
         try:
@@ -117,7 +117,7 @@ def _read_text(file: Path) -> str:
 async def _histories_of_runs(executions: list[int], open_runs: bool) -> AsyncIterator[WorkflowHistory]:
     from temporalio.service import RPCError
 
-    from noetl_temporal.replay import histories_of, open_histories
+    from noetl_temporal.inspection.replay import histories_of, open_histories
     from noetl_temporal.runs import Runs, UnknownRunError
     from noetl_temporal.temporal_errors import rpc_error
 

@@ -22,7 +22,7 @@ from noetl_temporal.stack.home import Home
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient
-    from noetl_temporal.earlier_run import EarlierRun
+    from noetl_temporal.inspection.earlier_run import EarlierRun
     from noetl_temporal.runs import RunHandle
 
 __all__ = ["rerun_command"]

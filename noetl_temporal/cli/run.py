@@ -24,7 +24,7 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.cli.view import open_view
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.stack.home import Home
-from noetl_temporal.unsupported import available_tools
+from noetl_temporal.submission.unsupported import available_tools
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.cli.execute import RunOptions

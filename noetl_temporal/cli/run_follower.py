@@ -17,6 +17,7 @@ from temporalio.service import RPCError
 
 from noetl_compiler.graph import Graph
 from noetl_compiler.language.defaults import CLEANUP_SECONDS
+from noetl_temporal.calls.task_log import LogTail
 from noetl_temporal.cli.called_waits import read_called_waits
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import EventLog
@@ -34,7 +35,6 @@ from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import EventTail
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
 from noetl_temporal.runs import RunHandle, RunOverError, Runs
-from noetl_temporal.task_log import LogTail
 
 __all__ = ["RunFollower"]
 

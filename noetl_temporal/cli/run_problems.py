@@ -34,11 +34,11 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
+from noetl_temporal.control.paused_workflows import is_paused, unpause_command
 from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.incidents import NO_INCIDENT, cause_of
 from noetl_temporal.mirror.read import ReadProblem
 from noetl_temporal.naming import PAUSE_REASON, WORKFLOW_QUEUE, activity_type, tool_queue
-from noetl_temporal.paused_workflows import is_paused, unpause_command
 from noetl_temporal.utc_time import utc_text
 
 __all__ = ["RunProblem", "read_run_problems", "unread_history_problem"]

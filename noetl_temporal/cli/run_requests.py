@@ -20,7 +20,7 @@ from noetl_temporal.stack.errors import NoSuchRunError, StackError
 if TYPE_CHECKING:  # importing Temporal is slow
     from temporalio.client import Client
 
-    from noetl_temporal.request_sending import NoAnswerError
+    from noetl_temporal.control.request_sending import NoAnswerError
     from noetl_temporal.runs import RunHandle, Runs
 
 __all__ = ["json_argument", "send_request", "user_name"]
@@ -40,7 +40,7 @@ def send_request(
         from temporalio.service import RPCError
 
         from noetl_temporal.cli.named_run import resolve_execution_id
-        from noetl_temporal.request_sending import NoAnswerError
+        from noetl_temporal.control.request_sending import NoAnswerError
         from noetl_temporal.runs import RequestRefusedError, RunOverError, Runs, UnknownRunError
         from noetl_temporal.temporal_errors import rpc_error
 

@@ -96,12 +96,12 @@ def add_command(
     if not cron and every is None:
         raise click.UsageError("--cron or --every is required")
     with importing():
-        from noetl_temporal.catalog_store import split_version
         from noetl_temporal.cli.catalog_playbook import read_registered
         from noetl_temporal.cli.credentials import check_names_of_workers
         from noetl_temporal.cli.playbook import check_request, check_support
-        from noetl_temporal.schedule_types import CATCH_UP
-        from noetl_temporal.unsupported import available_tools
+        from noetl_temporal.submission.catalog_store import split_version
+        from noetl_temporal.submission.schedule_types import CATCH_UP
+        from noetl_temporal.submission.unsupported import available_tools
 
         request = read_payload(payload, settings)
         running_deployment()
@@ -222,7 +222,7 @@ def _call_client(call: Callable[[NoetlClient], Awaitable[T]]) -> T:
     with importing():
         from noetl_compiler import CompileError
         from noetl_temporal.client import NoetlClient, NoEventLogError, ScheduleError, UnknownPlaybookError
-        from noetl_temporal.unsupported import UnsupportedError
+        from noetl_temporal.submission.unsupported import UnsupportedError
 
     async def connect_and_call() -> T:
         return await call(await NoetlClient.connect())

@@ -20,7 +20,7 @@ from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.cli.payload import read_payload
 from noetl_temporal.cli.playbook import Playbook, check_request, check_support, read_playbook
 from noetl_temporal.cli.printable_stream import echo_json
-from noetl_temporal.unsupported import available_tools
+from noetl_temporal.submission.unsupported import available_tools
 
 if TYPE_CHECKING:  # importing Temporal is slow
     from noetl_temporal.client import NoetlClient

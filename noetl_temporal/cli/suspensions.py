@@ -11,12 +11,12 @@ import msgspec
 from noetl_compiler.language.timestamps import format_timestamp
 from noetl_temporal.cli.open_waits import shell_word
 from noetl_temporal.cli.progress import Row
+from noetl_temporal.control.paused_workflows import unpause_command
 from noetl_temporal.machine.held_steps import HeldStep, unique_names
-from noetl_temporal.paused_workflows import unpause_command
 from noetl_temporal.utc_time import utc_text
 
 if TYPE_CHECKING:  # importing the machine is slow
-    from noetl_temporal.control_requests import OpenWaits
+    from noetl_temporal.messages.control_requests import OpenWaits
 
 __all__ = ["Suspension", "SuspensionLines", "reported_suspensions", "suspension_lines"]
 

@@ -16,8 +16,8 @@ from noetl_temporal.cli.printable_stream import echo_json
 from noetl_temporal.stack.errors import NoSuchRunError, StackError, WrongArgumentError
 
 if TYPE_CHECKING:  # importing database drivers is slow
+    from noetl_temporal.calls.task_log import LogLine, LogTail
     from noetl_temporal.cli.event_log import EventLog
-    from noetl_temporal.task_log import LogLine, LogTail
 
 __all__ = ["logs_command"]
 
@@ -45,10 +45,10 @@ def logs_command(run: int | str | None, follow: bool, step: str | None, as_json:
 
 
 async def _show(run: int | str | None, step: str | None, *, follow: bool, as_json: bool) -> None:
+    from noetl_temporal.calls.task_log import LogTail
     from noetl_temporal.cli.event_log import open_event_log
     from noetl_temporal.cli.named_run import latest_run_in_temporal, resolve_execution_id
     from noetl_temporal.environment import dsn_from_environment
-    from noetl_temporal.task_log import LogTail
 
     dsn = dsn_from_environment()
     if dsn is None:

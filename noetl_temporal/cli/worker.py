@@ -109,7 +109,7 @@ def worker_command(
 
 
 def _deployment_config(build_id: str | None, deployment: str | None) -> WorkerDeploymentConfig | None:
-    from noetl_temporal.versioning import DEPLOYMENT, BuildNameError, deployment_config
+    from noetl_temporal.workflows.versioning import DEPLOYMENT, BuildNameError, deployment_config
 
     if build_id is None and deployment is not None:
         raise click.UsageError("--deployment needs --build-id")
@@ -151,8 +151,8 @@ def _options(
 
 def _log_and_export(log_format: str, *, is_exporting: bool) -> str:
     """Configure the log; with ``is_exporting``, serve the SDK's metrics and return the address of its exporter."""
-    from noetl_temporal.health import free_address
-    from noetl_temporal.metrics import exporter
+    from noetl_temporal.observability.health import free_address
+    from noetl_temporal.observability.metrics import exporter
 
     address = free_address() if is_exporting else ""
     log_to_stderr(log_format, exporter(address) if address else None)
@@ -172,8 +172,8 @@ async def _serve(
     from noetl_temporal.cli.health import serve_optional_health
     from noetl_temporal.cli.stop_signals import stop_event
     from noetl_temporal.config import connect_temporal
-    from noetl_temporal.credential_source import credential_source
-    from noetl_temporal.health import scrape_metrics
+    from noetl_temporal.observability.health import scrape_metrics
+    from noetl_temporal.submission.credential_source import credential_source
     from noetl_temporal.worker import serving
 
     client = await connect_temporal()
@@ -202,6 +202,6 @@ def _with_metrics(options: WorkerOptions) -> WorkerOptions:
     """Return the options of a worker that exports metrics."""
     from temporalio.runtime import Runtime
 
-    from noetl_temporal.metrics import MetricsInterceptor
+    from noetl_temporal.observability.metrics import MetricsInterceptor
 
     return replace(options, interceptors=[MetricsInterceptor(Runtime.default().metric_meter)])

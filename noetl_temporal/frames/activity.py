@@ -22,20 +22,20 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.sinks import Sinks
 from noetl_activities.sinks.batches import SinkBatches
 from noetl_activities.tool import Tool
-from noetl_temporal.codec import UnreadValue
+from noetl_temporal.calls.interruptions import interruption_error, interruption_reason
+from noetl_temporal.calls.run_tool import MAX_LOST
 from noetl_temporal.frames.call import FrameContext
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
 from noetl_temporal.frames.host import FrameHost
 from noetl_temporal.frames.segment_writer import SegmentWriter
 from noetl_temporal.frames.segments import read_progress
-from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd, FrameInput
-from noetl_temporal.interruptions import interruption_error, interruption_reason
-from noetl_temporal.loop_run import with_items
 from noetl_temporal.machine.call import AttemptStatus
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.run_tool import MAX_LOST
-from noetl_temporal.stored_values import GONE
-from noetl_temporal.value_store import ValueStore, retry_until_done
+from noetl_temporal.messages.frame import FRAME_ACTIVITY, FrameEnd, FrameInput
+from noetl_temporal.payloads.codec import UnreadValue
+from noetl_temporal.payloads.stored_values import GONE
+from noetl_temporal.payloads.value_store import ValueStore, retry_until_done
+from noetl_temporal.workflows.loop_run import with_items
 
 __all__ = ["frame_activity"]
 

@@ -11,12 +11,12 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Tool
-from noetl_temporal.call_log import CallLog, now
+from noetl_temporal.calls.call_log import CallLog, now
+from noetl_temporal.calls.run_tool import Attempt
+from noetl_temporal.calls.tool_outcome import failed_outcome
 from noetl_temporal.frames.segments import InFlight
 from noetl_temporal.machine.call import AttemptRecord, AttemptStatus, ToolCall, ToolReport
-from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import failed_outcome
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.value_store import ValueStore
 
 __all__ = ["FrameCall", "FrameContext"]
 

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.frames.wire import FrameDetails
-from noetl_temporal.heartbeats import heartbeating
+from noetl_temporal.calls.heartbeats import heartbeating
+from noetl_temporal.messages.frame import FrameDetails
 
 __all__ = ["FrameHeartbeat"]
 

@@ -14,11 +14,12 @@ from collections.abc import Callable
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.call_log import now
+from noetl_temporal.calls.call_log import now
+from noetl_temporal.calls.interruptions import FINISH_SECONDS
+from noetl_temporal.calls.tool_outcome import failed_outcome
 from noetl_temporal.frames.call import FrameCall, FrameContext
 from noetl_temporal.frames.segment_writer import SEGMENT_SECONDS, SegmentWriter
 from noetl_temporal.frames.segments import InFlight
-from noetl_temporal.interruptions import FINISH_SECONDS
 from noetl_temporal.machine.call import AttemptStatus, ToolReport
 from noetl_temporal.machine.commands import (
     AnswerWait,
@@ -52,9 +53,8 @@ from noetl_temporal.machine.facts import (
     ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.stored_values import load_json, store_values
-from noetl_temporal.tool_outcome import failed_outcome
-from noetl_temporal.value_store import retry_until_done
+from noetl_temporal.payloads.stored_values import load_json, store_values
+from noetl_temporal.payloads.value_store import retry_until_done
 
 __all__ = ["FrameHost"]
 

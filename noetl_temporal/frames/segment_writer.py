@@ -14,17 +14,17 @@ from itertools import islice
 import msgspec
 from temporalio import activity
 
-from noetl_temporal.call_log import worker_name
+from noetl_temporal.calls.call_log import worker_name
 from noetl_temporal.frames.heartbeat import FrameHeartbeat
 from noetl_temporal.frames.segments import InFlight, Segment, pack_segment
-from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.state import state_snapshot
-from noetl_temporal.payload_store import SEGMENT_ENCODING
-from noetl_temporal.value_store import ValueStore, retry_until_done
+from noetl_temporal.messages.frame import FrameDetails
+from noetl_temporal.payloads.payload_store import SEGMENT_ENCODING
+from noetl_temporal.payloads.value_store import ValueStore, retry_until_done
 
 __all__ = ["SegmentWriter"]
 

@@ -13,11 +13,11 @@ from functools import partial
 import msgspec
 
 from noetl_compiler.graph import Json
-from noetl_temporal.inflate import InflateError
 from noetl_temporal.machine.call import AttemptRecord, ToolCall
 from noetl_temporal.machine.facts import ChunkReport
-from noetl_temporal.segment_chain import SegmentChain
-from noetl_temporal.value_store import ValueStore, retry_until_done
+from noetl_temporal.messages.inflate import InflateError
+from noetl_temporal.messages.segment_chain import SegmentChain
+from noetl_temporal.payloads.value_store import ValueStore, retry_until_done
 
 __all__ = ["InFlight", "Resumption", "Segment", "pack_segment", "read_progress", "read_segment"]
 

@@ -15,9 +15,9 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter
 
-from noetl_temporal.encrypted_failures import HIDDEN
-from noetl_temporal.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key_error
 from noetl_temporal.mirror.payloads import as_mapping, payload_value
+from noetl_temporal.payloads.encrypted_failures import HIDDEN
+from noetl_temporal.payloads.encryption import ENCRYPTED, DecryptionError, is_encrypted, missing_key_error
 
 __all__ = ["decrypt_event", "messages_of_type"]
 

@@ -17,12 +17,12 @@ from temporalio.api.common.v1 import Payload
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.converter import DataConverter, StorageDriver, StorageDriverClaim, StorageDriverRetrieveContext
 
+from noetl_temporal.messages.segment_chain import SegmentChain
 from noetl_temporal.mirror.call import ActivityTimes
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json, as_list, as_mapping, first_value
 from noetl_temporal.mirror.reports import write_report
 from noetl_temporal.mirror.run_state import RunState, clock_above
-from noetl_temporal.segment_chain import SegmentChain
 
 __all__ = ["is_frame", "with_entries", "write_frame"]
 

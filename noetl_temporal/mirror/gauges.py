@@ -12,7 +12,7 @@ from typing import NamedTuple
 import asyncpg
 
 from noetl_temporal.mirror import sql
-from noetl_temporal.path_labels import PathLabels
+from noetl_temporal.mirror.path_labels import PathLabels
 
 __all__ = ["Gauges"]
 

@@ -13,9 +13,9 @@ from temporalio.api.enums.v1 import TimeoutType, WorkflowTaskFailedCause
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent, WorkflowTaskFailedEventAttributes
 
-from noetl_temporal.encryption import DecryptionError
 from noetl_temporal.mirror.event_row import RowWriter
 from noetl_temporal.mirror.payloads import Json
+from noetl_temporal.payloads.encryption import DecryptionError
 
 __all__ = [
     "NO_INCIDENT",

@@ -19,9 +19,9 @@ from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import DataConverter
 
 from noetl_temporal.ids import scheduled_execution_id
+from noetl_temporal.messages.packed_trail import PackedTrail, from_payload, is_packed, unpack
 from noetl_temporal.mirror.storable import storable
 from noetl_temporal.naming import TRAIL
-from noetl_temporal.packed_trail import PackedTrail, from_payload, is_packed, unpack
 
 __all__ = [
     "REFERENCE",

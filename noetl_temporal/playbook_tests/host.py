@@ -16,7 +16,9 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.language.tools import PLAYBOOK
-from noetl_temporal.call_log import CallLog
+from noetl_temporal.calls.call_log import CallLog
+from noetl_temporal.calls.run_tool import Attempt
+from noetl_temporal.calls.tool_outcome import failed_outcome
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.commands import (
     AnswerWait,
@@ -52,8 +54,6 @@ from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.naming import SUCCEEDED
-from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import failed_outcome
 
 __all__ = ["TrialCall", "TrialRun", "World", "run_graph"]
 

@@ -14,14 +14,14 @@ from temporalio.converter import DataConverter
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_temporal.machine.call import AttemptRecord, PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.failures import error_outcome
+from noetl_temporal.messages.run_input import RunInput, RunReport
 from noetl_temporal.mirror.decryption import decrypt_event
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import with_plain_values
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.naming import DETACHED_MEMO, PLAYBOOK_WORKFLOW, child_workflow_id
-from noetl_temporal.run_input import RunInput, RunReport
-from noetl_temporal.sub_playbooks import called_run_info, failure_outcome
+from noetl_temporal.workflows.sub_playbooks import called_run_info, failure_outcome
 
 __all__ = ["PlaybookCall", "playbook_calls"]
 

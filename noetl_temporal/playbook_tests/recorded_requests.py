@@ -13,7 +13,13 @@ from temporalio.client import WorkflowHistory
 from temporalio.converter import DataConverter
 
 from noetl_compiler.graph import Graph, Json
-from noetl_temporal.control_requests import DecidedRuns, DecisionRequest, HeldRequest, PauseRequest, SignalRequest
+from noetl_temporal.messages.control_requests import (
+    DecidedRuns,
+    DecisionRequest,
+    HeldRequest,
+    PauseRequest,
+    SignalRequest,
+)
 from noetl_temporal.naming import (
     CANCEL_SIGNAL,
     DECIDE_UPDATE,

@@ -15,17 +15,17 @@ from temporalio.converter import DataConverter
 from noetl_compiler.graph import Graph, Json
 from noetl_compiler.graph.contents import with_values_at
 from noetl_temporal.frames.segments import read_segment
-from noetl_temporal.frames.wire import FRAME_ACTIVITY, FrameEnd
+from noetl_temporal.inspection.replay import histories_of
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.stored import with_stored
+from noetl_temporal.messages.frame import FRAME_ACTIVITY, FrameEnd
+from noetl_temporal.messages.run_input import Playbook, RunInput
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW, activity_type
+from noetl_temporal.payloads.stored_values import load_json, load_result
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.playbook_tests.recorded_playbook_calls import playbook_calls
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
-from noetl_temporal.replay import histories_of
-from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.stored_values import load_json, load_result
-from noetl_temporal.value_store import ValueStore
 
 __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
 

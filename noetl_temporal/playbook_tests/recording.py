@@ -15,15 +15,15 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_test_requests import SENT_WHILE_RUNNING
 from noetl_compiler.playbook_tests import read_tests
 from noetl_compiler.source import SourceFile
-from noetl_temporal.catalog_store import split_version
 from noetl_temporal.machine.call import AttemptRecord
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.naming import SUCCEEDED
 from noetl_temporal.playbook_tests.differences import ANYTHING
 from noetl_temporal.playbook_tests.expectations import TrialProblem, route_of
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest
 from noetl_temporal.playbook_tests.recorded_runs import RecordedCall, RecordedRun
 from noetl_temporal.playbook_tests.trial import run_test
-from noetl_temporal.run_input import RunReport
+from noetl_temporal.submission.catalog_store import split_version
 
 __all__ = ["recorded_test"]
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from noetl_compiler.playbook_test_requests import SENT_WHILE_RUNNING, Request
-from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.control import (
     RefusedError,
     find_held_run,
@@ -35,6 +34,7 @@ from noetl_temporal.machine.held_steps import HeldStep
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal, Wait
+from noetl_temporal.messages.control_requests import OpenWaits
 
 __all__ = ["DueRequest", "Refusal", "Requests", "Situation", "fact_of", "name_of_held", "situation_of"]
 

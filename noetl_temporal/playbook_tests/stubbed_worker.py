@@ -25,17 +25,17 @@ from temporalio.worker import (
 from noetl_activities.call_summary import call_summary
 from noetl_compiler.language.error_kinds import is_retryable
 from noetl_compiler.playbook_tests import Stub, StubError
-from noetl_temporal.call_log import CallLog
+from noetl_temporal.calls.call_log import CallLog
+from noetl_temporal.calls.tool_outcome import timeout_message
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.naming import activity_type
 from noetl_temporal.playbook_tests.host import TrialCall, TrialRun
 from noetl_temporal.playbook_tests.stubs import NoStubError, StubbedWorld
 from noetl_temporal.search_attributes import EXECUTION_ID
-from noetl_temporal.tool_outcome import timeout_message
-from noetl_temporal.trail import WorkflowWithTrail
 from noetl_temporal.worker import shared_worker
 from noetl_temporal.worker_options import WorkerOptions
+from noetl_temporal.workflows.trail import WorkflowWithTrail
 
 __all__ = ["StubbedRun", "StubbedRuns", "stubbed_worker"]
 

@@ -14,8 +14,8 @@ from temporalio.converter import DataConverter
 
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.errors import SinkError
-from noetl_activities.http import outcome_of
-from noetl_activities.http_exchange import HttpResponse
+from noetl_activities.http.exchange import HttpResponse
+from noetl_activities.http.tool import outcome_of
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.rows import sql_result, statement_result
@@ -25,18 +25,18 @@ from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.playbook_tests import CallSelector, Stub, StubError, StubResponse
-from noetl_temporal.call_log import CallLog
+from noetl_temporal.calls.call_log import CallLog
+from noetl_temporal.calls.run_tool import Attempt
+from noetl_temporal.calls.tool_outcome import plain_outcome
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.control import RefusedError
 from noetl_temporal.machine.facts import Fact
 from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.requests import DueRequest, Requests, Situation, fact_of, situation_of
 from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
-from noetl_temporal.run_tool import Attempt
-from noetl_temporal.tool_outcome import plain_outcome
-from noetl_temporal.value_store import ValueStore
 
 __all__ = ["NoStubError", "StubbedWorld", "is_call_of"]
 

@@ -17,7 +17,7 @@ from noetl_compiler.playbook_tests import CallSelector, PlaybookTest, Request, S
 from noetl_compiler.reader import read_file
 from noetl_compiler.syntax import Name
 from noetl_temporal.machine.waits.matching import signals_of
-from noetl_temporal.unsupported import unsupported_uses
+from noetl_temporal.submission.unsupported import unsupported_uses
 
 __all__ = ["LoadedSuite", "load", "suite_files"]
 

@@ -21,12 +21,12 @@ from noetl_compiler.language.tool_description import Tools
 from noetl_compiler.language.tools import PLAYBOOK
 from noetl_compiler.playbook_tests import PlaybookTest, Request
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import data_converter, header_behavior
-from noetl_temporal.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
+from noetl_temporal.control.request_sending import RequestRefusedError, RunOverError, send_request
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.commands import Finish
 from noetl_temporal.machine.waits.wait import Signal
+from noetl_temporal.messages.control_requests import DecisionRequest, HeldRequest, PauseRequest, SignalRequest
 from noetl_temporal.naming import (
     DECIDE_UPDATE,
     PAUSE_UPDATE,
@@ -36,6 +36,7 @@ from noetl_temporal.naming import (
     SKIP_UPDATE,
     WORKFLOW_QUEUE,
 )
+from noetl_temporal.payloads.codec import data_converter, header_behavior
 from noetl_temporal.playbook_tests.clocks import Clocks, TimeSkippingInterceptor, WorkflowClock
 from noetl_temporal.playbook_tests.expectations import TrialProblem
 from noetl_temporal.playbook_tests.host import TrialRun
@@ -44,7 +45,6 @@ from noetl_temporal.playbook_tests.stubbed_worker import StubbedRun, StubbedRuns
 from noetl_temporal.playbook_tests.stubs import StubbedWorld
 from noetl_temporal.playbook_tests.timers import delays_of_timers
 from noetl_temporal.playbook_tests.trial import TrialResult, missing_stub_problem, problems_of, stuck_run_problems
-from noetl_temporal.request_sending import RequestRefusedError, RunOverError, send_request
 from noetl_temporal.runs import RunHandle
 
 __all__ = ["memory_only_reason", "run_on_temporal"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
-from noetl_temporal.replay import histories_of
+from noetl_temporal.inspection.replay import histories_of
 
 __all__ = ["delays_of_timers"]
 

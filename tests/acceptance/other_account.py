@@ -21,7 +21,7 @@ import asyncpg
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
-from noetl_temporal.signing import read_key
+from noetl_temporal.payloads.signing import read_key
 
 
 class Facts(TypedDict):

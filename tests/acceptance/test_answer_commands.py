@@ -8,9 +8,9 @@ import pytest
 
 from noetl_temporal.cli.open_waits import open_wait
 from noetl_temporal.cli.suspensions import reported_suspensions
-from noetl_temporal.control_requests import OpenWaits
 from noetl_temporal.machine.held_steps import HeldStep
 from noetl_temporal.machine.waits.wait import Wait
+from noetl_temporal.messages.control_requests import OpenWaits
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ workflow:
         result = answer
 """
 
-PROCESS_MARKS = (b"python_child", b"duckdb_child", b"sleep\x00600")
+PROCESS_MARKS = (b"python.child", b"duckdb.child", b"sleep\x00600")
 """Of the processes that the playbook starts, in their command lines."""
 
 WELL = ("body", "json", "header", "deep")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.encryption import ENCRYPTION_KEYS_VARIABLE
+from noetl_temporal.payloads.encryption import ENCRYPTION_KEYS_VARIABLE
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Site
 

@@ -17,8 +17,8 @@ import pytest
 from noetl_temporal.cli.arguments import NAME
 from noetl_temporal.cli.commands import cli
 from noetl_temporal.cli.payload import read_payload
-from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
+from noetl_temporal.submission.credential_source import credential_source
 from tests.acceptance.site import NOETL, Site
 
 HELLO = """apiVersion: noetl.io/v10

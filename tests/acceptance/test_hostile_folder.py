@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from noetl_temporal.cli.commands import COMMANDS
-from noetl_temporal.credential_source import credential_source
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.stack.files import write_atomically
 from noetl_temporal.stack.leftovers import recorded_processes
 from noetl_temporal.stack.program import import_path_variable, noetl_command
+from noetl_temporal.submission.credential_source import credential_source
 from tests.acceptance.processes import wait_until
 from tests.acceptance.site import ROOT, Site
 from tests.acceptance.test_dev import SLOW

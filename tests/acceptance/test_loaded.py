@@ -28,7 +28,14 @@ main()
 """
 """``noetl``, which writes down what was loaded when it ends."""
 
-TOOLS = {"duckdb", "httpx", "sqlglot", "noetl_activities.http", "noetl_activities.python", "noetl_activities.postgres"}
+TOOLS = {
+    "duckdb",
+    "httpx",
+    "sqlglot",
+    "noetl_activities.http.tool",
+    "noetl_activities.python.tool",
+    "noetl_activities.postgres.tool",
+}
 COMPILER = {"jinja2", "yaml", "noetl_compiler.phases", "noetl_compiler.templates"}
 WORKER = {
     "opentelemetry",
@@ -36,7 +43,7 @@ WORKER = {
     "temporalio.worker",
     "noetl_temporal.machine.engine",
     "noetl_temporal.mirror.store",
-    "noetl_temporal.workflows",
+    "noetl_temporal.workflows.definitions",
 }
 SERVERS = {"noetl_temporal.stack.owner", "noetl_temporal.stack.postgres"}
 SERVING = TOOLS | WORKER | SERVERS

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.signed_converter import REFUSED
+from noetl_temporal.payloads.signed_converter import REFUSED
 from noetl_temporal.stack import postgres_location
 from noetl_temporal.stack.home import Home
 from noetl_temporal.stack.owner import owned_stack

@@ -18,7 +18,7 @@ from noetl_temporal.cli.progress import Progress
 from noetl_temporal.cli.run_annotations import RunAnnotations
 from noetl_temporal.cli.view import LineView, ScreenView
 from noetl_temporal.mirror.read import Event
-from noetl_temporal.ui_summary import playbook_summary
+from noetl_temporal.workflows.ui_summary import playbook_summary
 from tests.acceptance.test_run_report import summary_of
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.list_runs import run_table
-from noetl_temporal.run_list import ListedRun
+from noetl_temporal.inspection.run_list import ListedRun
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 

@@ -11,12 +11,12 @@ from typing import Any
 import httpx
 import pytest
 
-from noetl_activities.address_guard import AddressGuard
-from noetl_activities.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, forbidden_range
 from noetl_activities.errors import ConfigError, RefusedError
-from noetl_activities.guarded_transport import GuardedTransport
-from noetl_activities.http import TOOL
-from noetl_activities.stack_ports import StackPorts
+from noetl_activities.http.tool import TOOL
+from noetl_activities.network.address_guard import AddressGuard
+from noetl_activities.network.address_ranges import PLATFORM, SPECIAL_IPV4, SPECIAL_IPV6, Range, forbidden_range
+from noetl_activities.network.guarded_transport import GuardedTransport
+from noetl_activities.network.stack_ports import StackPorts
 
 from .conftest import Context, request
 

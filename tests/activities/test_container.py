@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl_activities.container import CONTAINERS_VARIABLE, TOOL
-from noetl_activities.container_call import ContainerCall, container_call
+from noetl_activities.container.call import ContainerCall, container_call
+from noetl_activities.container.tool import CONTAINERS_VARIABLE, TOOL
 from noetl_activities.errors import ConfigError, RefusedError
 from noetl_activities.outcome import Outcome
 

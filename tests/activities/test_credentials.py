@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import postgres_connect
 from noetl_activities.credential_fields import FIELDS
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.credentials_file import read_credentials
 from noetl_activities.errors import CredentialError
+from noetl_activities.postgres import connect as postgres_connect
 
 
 def credentials(file: Path | None = None, **environment: Any) -> Credentials:

@@ -8,8 +8,12 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import duckdb, http, noop, python, shell
-from noetl_activities import postgres as postgres_tool
+from noetl_activities import noop
+from noetl_activities.duckdb import tool as duckdb
+from noetl_activities.http import tool as http
+from noetl_activities.postgres import tool as postgres_tool
+from noetl_activities.python import tool as python
+from noetl_activities.shell import tool as shell
 from noetl_activities.tool import BUILT_IN, Request
 from noetl_compiler.language.tool_description import FieldType
 from noetl_compiler.language.tools import KINDS

@@ -10,7 +10,7 @@ import duckdb
 import msgspec
 import pytest
 
-from noetl_activities import duckdb as duckdb_tool
+from noetl_activities.duckdb import tool as duckdb_tool
 from noetl_activities.once import LedgerOutcome, LedgerSlot, OnceResult, OnceTool
 from noetl_activities.outcome import Outcome
 from noetl_compiler.sql_effects import sql_effect

@@ -16,11 +16,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from noetl_activities import duckdb as duckdb_tool
-from noetl_activities import duckdb_process_pool
-from noetl_activities.duckdb_process import DuckdbProcess
-from noetl_activities.duckdb_process_pool import MAX_IDLE, pooled_processes
-from noetl_activities.duckdb_wire import Failed, Find
+from noetl_activities.duckdb import process_pool as duckdb_process_pool
+from noetl_activities.duckdb import tool as duckdb_tool
+from noetl_activities.duckdb.process import DuckdbProcess
+from noetl_activities.duckdb.process_pool import MAX_IDLE, pooled_processes
+from noetl_activities.duckdb.wire import Failed, Find
 from noetl_activities.errors import ConfigError
 from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import Outcome
@@ -59,7 +59,7 @@ def processes(of: int | None = None) -> list[int]:
     result = subprocess.run(["ps", "-Aww", "-o", "pid=,ppid=,args="], capture_output=True, text=True, check=True)
     rows = [line.split(maxsplit=2) for line in result.stdout.splitlines()]
     parent = str(of or os.getpid())
-    return [int(row[0]) for row in rows if row[1] == parent and "noetl_activities.duckdb_child" in row[-1]]
+    return [int(row[0]) for row in rows if row[1] == parent and "noetl_activities.duckdb.child" in row[-1]]
 
 
 def proc(pid: int, name: str) -> Path:
@@ -80,7 +80,7 @@ async def until(condition: Callable[[], Any]) -> Any:
 
 LOADED_MODULES = """
 import sys
-import noetl_activities.duckdb, noetl_activities.duckdb_process_pool, noetl_activities.sinks.duckdb
+import noetl_activities.duckdb.tool, noetl_activities.duckdb.process_pool, noetl_activities.sinks.duckdb
 print("_duckdb" in sys.modules or "duckdb" in sys.modules)
 """
 
@@ -305,7 +305,7 @@ async def test_a_process_that_ends_fails_its_calls_and_is_replaced(kept_processe
 
 WORKER = f"""
 import asyncio
-from noetl_activities.duckdb import TOOL
+from noetl_activities.duckdb.tool import TOOL
 from noetl_activities.tool import Request
 asyncio.run(TOOL.run(Request("duckdb", {{"command": {ENDLESS!r}}}, execution_id="1"), None))
 """

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dev.attack.duckdb_site import DATABASES, HAS_LANDLOCK, LOCKED, LOGGED, READS, SECRET, WRITES, Site, plain
-from noetl_activities import duckdb as duckdb_tool
+from noetl_activities.duckdb import tool as duckdb_tool
 from noetl_activities.errors import ConfigError, RefusedError, ToolError
 from noetl_activities.outcome import Outcome
 from noetl_activities.sinks import Entry, find_outcome, store

@@ -8,19 +8,19 @@ import sys
 
 SLOW = {"asyncio", "asyncpg", "dataclasses", "duckdb", "httpx", "importlib.metadata", "sqlglot", "traceback"}
 
-LOADED_MODULES = "import json, sys, noetl_activities.duckdb_child; print(json.dumps(list(sys.modules)))"
+LOADED_MODULES = "import json, sys, noetl_activities.duckdb.child; print(json.dumps(list(sys.modules)))"
 
 RENAMED_PROGRAM = """
 import sys, types
 sys.modules["_duckdb"] = None  # an import fails
 sys.modules["duckdb"] = types.ModuleType("duckdb")
-from noetl_activities.duckdb_driver import duckdb
+from noetl_activities.duckdb.driver import duckdb
 print(duckdb is sys.modules["duckdb"])
 """
 
 QUERY_PROGRAM = """
 import sys
-from noetl_activities.duckdb_driver import duckdb
+from noetl_activities.duckdb.driver import duckdb
 found = duckdb.connect(":memory:").execute("select ?, ?, ?, date 'infinity'", [1, [2], {"a": 3}]).fetchone()
 print(found[:3], "duckdb" in sys.modules)
 """

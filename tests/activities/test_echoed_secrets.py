@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl_activities.http import TOOL
-from noetl_activities.http_exchange import MAX_ERROR_BYTES
+from noetl_activities.http.exchange import MAX_ERROR_BYTES
+from noetl_activities.http.tool import TOOL
 
 from .conftest import Context, request
 

@@ -12,10 +12,10 @@ import pytest
 import noetl_activities
 import noetl_temporal
 from noetl_activities import errors
-from noetl_activities.duckdb_errors import duckdb_error_kind
-from noetl_activities.http import TOOL as HTTP
+from noetl_activities.duckdb.errors import duckdb_error_kind
+from noetl_activities.http.tool import TOOL as HTTP
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.postgres import TOOL as POSTGRES
+from noetl_activities.postgres.tool import TOOL as POSTGRES
 from noetl_activities.variables import HTTP_ALLOW_VARIABLE
 from noetl_compiler.language.error_kinds import ERROR_KINDS, http_kind, is_retryable, sql_kind
 from tests.activities.conftest import Context, request

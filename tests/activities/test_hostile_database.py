@@ -12,8 +12,8 @@ from dev.attack.database_server import deep_types
 from dev.attack.postgres_server import STATEMENT, Script, row, serving_postgres
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres import TOOL
-from noetl_activities.postgres_types import MAX_NESTED_TYPES, TypeDepths
+from noetl_activities.postgres.tool import TOOL
+from noetl_activities.postgres.types import MAX_NESTED_TYPES, TypeDepths
 
 from .conftest import Context, request
 
@@ -22,9 +22,9 @@ import asyncio, json, resource, sys
 from dev.attack.database_server import deep_types
 from dev.attack.postgres_server import STATEMENT, serving_postgres
 from dev.attack.tool_calls import call
-from noetl_activities import postgres_types
+from noetl_activities.postgres import types as postgres_types
 from noetl_activities.errors import ConfigError
-from noetl_activities.postgres import TOOL
+from noetl_activities.postgres.tool import TOOL
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 resource.setrlimit(resource.RLIMIT_AS, (3 * 2**30, 3 * 2**30))
 if sys.argv[2] == "unguarded":

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from noetl_activities.errors import ConfigError, RefusedError
-from noetl_activities.http import TOOL
+from noetl_activities.http.tool import TOOL
 from noetl_activities.outcome import ErrorInfo, Outcome
 
 from .conftest import Context, request

@@ -19,9 +19,9 @@ import pytest
 
 from dev.attack.raw_server import Answer, answering, head, serving
 from noetl_activities.errors import ConfigError
-from noetl_activities.http import TOOL, HttpTool
-from noetl_activities.http_cookies import QuietCookieJar
-from noetl_activities.http_data import CHARSETS, parse_body
+from noetl_activities.http.cookies import QuietCookieJar
+from noetl_activities.http.data import CHARSETS, parse_body
+from noetl_activities.http.tool import TOOL, HttpTool
 from noetl_activities.json_limits import MAX_DEPTH, MAX_VALUES, exceeded_limit
 from noetl_activities.outcome import Outcome
 
@@ -324,7 +324,7 @@ async def test_json_with_brackets_in_strings_is_parsed(text: str) -> None:
 @pytest.mark.parametrize("kind", [CookieJar, QuietCookieJar])
 async def test_an_invalid_cookie_logs_no_traceback(kind: type[CookieJar], monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: Python's own jar does."""
-    monkeypatch.setattr("noetl_activities.guarded_client.QuietCookieJar", kind)
+    monkeypatch.setattr("noetl_activities.network.guarded_client.QuietCookieJar", kind)
     cookie = f"a=b; expires=01 Jan {'9' * 5000}"
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -9,7 +9,7 @@ import pytest
 
 from dev.attack.raw_server import answering, head, serving
 from noetl_activities.errors import RefusedError
-from noetl_activities.http import TOOL
+from noetl_activities.http.tool import TOOL
 from noetl_activities.outcome import Outcome
 
 from .conftest import Context, request

@@ -21,7 +21,7 @@ from noetl_activities.isolation.files import allowed_paths
 from noetl_activities.isolation.landlock import LIST
 from noetl_activities.isolation.probe import describe_isolation
 from noetl_activities.isolation.settings import TASK_PORTS_VARIABLE
-from noetl_activities.python import TOOL
+from noetl_activities.python.tool import TOOL
 from noetl_activities.variables import STACK_PORTS_VARIABLE
 from noetl_temporal.stack.addresses import Addresses
 

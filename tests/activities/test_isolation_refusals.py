@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from noetl_activities import python, shell
 from noetl_activities.isolation.probe import describe_isolation
+from noetl_activities.python import tool as python
+from noetl_activities.shell import tool as shell
 
 from .conftest import Context, request
 

@@ -9,10 +9,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from noetl_activities import postgres as postgres_tool
-from noetl_activities import postgres_pool
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_pool import Connection, ConnectionPool, pooled_connections
+from noetl_activities.postgres import pool as postgres_pool
+from noetl_activities.postgres import tool as postgres_tool
+from noetl_activities.postgres.pool import Connection, ConnectionPool, pooled_connections
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request

@@ -16,9 +16,9 @@ import pytest
 from nats.js import JetStreamContext
 from nats.js.api import KeyValueConfig, ObjectStoreConfig, StreamConfig
 
-from noetl_activities import nats_operations
 from noetl_activities.errors import ConfigError, CredentialError
-from noetl_activities.nats import TOOL
+from noetl_activities.nats import operations as nats_operations
+from noetl_activities.nats.tool import TOOL
 from noetl_activities.outcome import Outcome
 from tests.nats_server import LOGIN
 

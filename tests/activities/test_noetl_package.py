@@ -8,7 +8,7 @@ import pytest
 
 from noetl_activities.errors import CredentialError
 from noetl_activities.outcome import Outcome
-from noetl_activities.python import TOOL
+from noetl_activities.python.tool import TOOL
 from tests.activities.conftest import Context, request
 
 IMPORT = "from noetl.worker.vars_cache import VarsCache\n"

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import duckdb as duckdb_tool
-from noetl_activities import python as python_tool
-from noetl_activities.http_data import parse_body
+from noetl_activities.duckdb import tool as duckdb_tool
+from noetl_activities.http.data import parse_body
 from noetl_activities.non_finite import replace_non_finite
 from noetl_activities.outcome import Outcome
-from noetl_temporal.tool_outcome import plain_outcome
+from noetl_activities.python import tool as python_tool
+from noetl_temporal.calls.tool_outcome import plain_outcome
 
 from .conftest import Context, request
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator
 import asyncpg
 import pytest
 
-from noetl_activities.postgres import TOOL
+from noetl_activities.postgres.tool import TOOL
 from noetl_activities.tool import Json
 from noetl_temporal.stack.addresses import SESSION_SETTINGS, Addresses
 

@@ -11,7 +11,7 @@ from asyncpg import connect_utils
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl_activities.postgres_dsn import DsnError, dsn_fields, dsn_location, dsn_password
+from noetl_activities.postgres.dsn import DsnError, dsn_fields, dsn_location, dsn_password
 
 READ = [
     ("postgresql://u:p@h:5433/d", {"user": "u", "password": "p", "host": "h", "port": "5433", "database": "d"}),

@@ -17,11 +17,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from noetl_activities import postgres as postgres_tool
-from noetl_activities import postgres_protocol
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_protocol import MAX_LOGIN_BYTES, MAX_ROUNDS, LoginWatch
+from noetl_activities.postgres import protocol as postgres_protocol
+from noetl_activities.postgres import tool as postgres_tool
+from noetl_activities.postgres.protocol import MAX_LOGIN_BYTES, MAX_ROUNDS, LoginWatch
 
 from .conftest import Context, request
 
@@ -253,7 +253,7 @@ def test_only_a_file_is_read_for_authorities(kind: str, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     files = {"a pipe": str(tmp_path / "pipe"), "a device": "/dev/zero", "a folder": str(tmp_path), "NUL": "a\0b"}
     code = (
-        "import sys; from noetl_activities.postgres_tls import tls_contexts\n"
+        "import sys; from noetl_activities.postgres.tls import tls_contexts\n"
         "tls_contexts('verify-full', sys.argv[1].replace('NUL', '\\0'))"
     )
     path = files.get(kind, "/nowhere").replace("\0", "NUL")

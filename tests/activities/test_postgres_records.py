@@ -13,15 +13,15 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from noetl_activities.postgres_records import MAX_RECORDS, RecordWatch
+from noetl_activities.postgres.records import MAX_RECORDS, RecordWatch
 from noetl_temporal.stack.addresses import Addresses
 
 CALL_PROGRAM = """
 import asyncio, json, resource, sys
 from dev.attack.tool_calls import call
-from noetl_activities import postgres_records
+from noetl_activities.postgres import records as postgres_records
 from noetl_activities.errors import ConfigError
-from noetl_activities.postgres import TOOL
+from noetl_activities.postgres.tool import TOOL
 resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 if sys.argv[2] == "unguarded":
     postgres_records.RecordWatch.is_exceeded = lambda *_: False

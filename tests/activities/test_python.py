@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import python
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.python import TOOL
+from noetl_activities.python import tool as python
+from noetl_activities.python.tool import TOOL
 
 from .conftest import Context, request
 
@@ -74,7 +74,7 @@ async def test_an_exception_is_reported_with_the_line_of_the_code(code: str, typ
     assert (outcome.error.kind, outcome.error.code) == ("exception", type_)
     assert f"line {line}" in outcome.error.message
     assert (outcome.py or {})["line"] == line
-    assert "python_child" not in outcome.py["traceback"]
+    assert "python/child" not in outcome.py["traceback"]
 
 
 async def log_of(code: str) -> list[str]:
@@ -129,7 +129,7 @@ async def test_the_log_has_the_traceback_with_the_cause_of_an_exception() -> Non
 async def test_a_traceback_begins_in_the_code_and_continues_into_libraries(code: str, parts: list[str]) -> None:
     lines = await log_of(code)
     text = "\n".join(lines)
-    assert "python_child" not in text
+    assert "python/child" not in text
     assert [part for part in parts if part not in text] == []
 
 

@@ -15,7 +15,7 @@ from .test_python import is_running, read_finished_text
 
 WORKER = """
 import asyncio, sys
-from noetl_activities.python import TOOL
+from noetl_activities.python.tool import TOOL
 from tests.activities.conftest import Context, request
 asyncio.run(TOOL.run(request("python", code=sys.argv[1], limit=None), Context()))
 """

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import quantum
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
-from noetl_activities.quantum import TOOL
+from noetl_activities.quantum import tool as quantum
+from noetl_activities.quantum.tool import TOOL
 
 from .conftest import Context, request
 

@@ -11,8 +11,8 @@ import pytest
 from noetl_activities.captured_output import MAX_OUTPUT_BYTES
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.shell import TOOL
-from noetl_activities.shell_call import MAX_TEXT_BYTES
+from noetl_activities.shell.call import MAX_TEXT_BYTES
+from noetl_activities.shell.tool import TOOL
 
 from .conftest import Context, request
 from .test_isolation import ACTIVE, ISOLATION

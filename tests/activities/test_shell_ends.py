@@ -13,18 +13,18 @@ import pytest
 from temporalio.testing import ActivityEnvironment
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.shell import TOOL
-from noetl_temporal.codec import data_converter
+from noetl_activities.shell.tool import TOOL
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 from .conftest import Context, request
 from .test_python import is_running, read_finished_text
 
 WORKER = """
 import asyncio, sys
-from noetl_activities.shell import TOOL
+from noetl_activities.shell.tool import TOOL
 from tests.activities.conftest import Context, request
 asyncio.run(TOOL.run(request("shell", cmds=sys.argv[1], limit=None), Context()))
 """

@@ -14,7 +14,7 @@ import pytest
 from noetl_activities import sinks
 from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_pool import pooled_connections
+from noetl_activities.postgres.pool import pooled_connections
 from noetl_activities.sinks import Entry, Sinks, StoreResult
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batches import SinkBatches

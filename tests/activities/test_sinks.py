@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import duckdb as duckdb_tool
-from noetl_activities import postgres as postgres_tool
+from noetl_activities.duckdb import tool as duckdb_tool
 from noetl_activities.errors import ConfigError, SinkError
+from noetl_activities.postgres import tool as postgres_tool
 from noetl_activities.sinks import Entry, StoreResult, store
 from noetl_activities.sinks.data import require_keys, sink_rows
 

@@ -18,12 +18,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from noetl_activities import snowflake_session
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
-from noetl_activities.snowflake import TOOL
-from noetl_activities.transfer import SNOWFLAKE_TOOL, TransferTool
-from noetl_activities.transfer import TOOL as TRANSFER
+from noetl_activities.snowflake import session as snowflake_session
+from noetl_activities.snowflake.tool import TOOL
+from noetl_activities.transfer.tool import SNOWFLAKE_TOOL, TransferTool
+from noetl_activities.transfer.tool import TOOL as TRANSFER
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request

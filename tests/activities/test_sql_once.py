@@ -13,9 +13,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from noetl_activities import postgres as postgres_tool
 from noetl_activities.once import LedgerOutcome, LedgerSlot, OnceResult, OnceTool
 from noetl_activities.outcome import Outcome
+from noetl_activities.postgres import tool as postgres_tool
 from noetl_compiler.sql_effects import sql_effect
 from noetl_temporal.stack.addresses import Addresses
 

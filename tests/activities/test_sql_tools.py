@@ -14,16 +14,16 @@ import asyncpg
 import msgspec
 import pytest
 
-from noetl_activities import duckdb as duckdb_tool
-from noetl_activities import postgres as postgres_tool
-from noetl_activities import postgres_connect
+from noetl_activities.duckdb import tool as duckdb_tool
 from noetl_activities.errors import ConfigError, CredentialError
 from noetl_activities.outcome import Outcome
-from noetl_activities.postgres_errors import sql_error
-from noetl_activities.postgres_pool import pooled_connections
+from noetl_activities.postgres import connect as postgres_connect
+from noetl_activities.postgres import tool as postgres_tool
+from noetl_activities.postgres.errors import sql_error
+from noetl_activities.postgres.pool import pooled_connections
 from noetl_activities.sql import split_statements
 from noetl_activities.tool import Request
-from noetl_temporal.tool_outcome import plain_outcome
+from noetl_temporal.calls.tool_outcome import plain_outcome
 
 from .conftest import Context, request
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import duckdb as duckdb_tool
-from noetl_activities import postgres as postgres_tool
-from noetl_activities.duckdb_process_pool import pooled_processes
+from noetl_activities.duckdb import tool as duckdb_tool
+from noetl_activities.duckdb.process_pool import pooled_processes
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
+from noetl_activities.postgres import tool as postgres_tool
 
 from .conftest import Context, request
 

@@ -10,8 +10,8 @@ import httpx
 import pytest
 
 from noetl_activities.errors import RefusedError
-from noetl_activities.http import TOOL
-from noetl_activities.stack_ports import Service, StackPorts
+from noetl_activities.http.tool import TOOL
+from noetl_activities.network.stack_ports import Service, StackPorts
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request

@@ -241,7 +241,7 @@ def test_packages_are_looked_for_only_where_a_kind_is_not_known(monkeypatch: pyt
 
 
 def test_neither_compiling_nor_a_call_in_a_process_of_its_own_imports_pydantic() -> None:
-    for modules in ("noetl_compiler.phases, noetl_activities.installed_tools", "noetl_activities.duckdb_child"):
+    for modules in ("noetl_compiler.phases, noetl_activities.installed_tools", "noetl_activities.duckdb.child"):
         program = f"import sys, {modules}; print('pydantic' in sys.modules)"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
         assert done.stdout == "False\n", done.stderr

@@ -11,11 +11,11 @@ import asyncpg
 import msgspec
 import pytest
 
-from noetl_activities import duckdb
+from noetl_activities.duckdb import tool as duckdb
 from noetl_activities.errors import ConfigError, CredentialError, RefusedError
 from noetl_activities.once import LedgerOutcome, LedgerSlot
 from noetl_activities.outcome import Outcome
-from noetl_activities.transfer import TOOL
+from noetl_activities.transfer.tool import TOOL
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import Context, request

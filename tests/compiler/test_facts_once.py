@@ -32,7 +32,7 @@ MODULES = sorted(
 )
 
 ALLOWED_REPEATS: Mapping[str, str] = {
-    "noetl_activities/http_request.py tools.METHODS": "the methods whose data goes into the query",
+    "noetl_activities/http/request.py tools.METHODS": "the methods whose data goes into the query",
     "noetl_activities/sinks/__init__.py sinks.TRANSACTIONAL_KINDS": "the fields that name the database of each store",
     "noetl_activities/tool.py sinks.KINDS": "the tools that are registered, see below",
     "noetl_activities/tool.py tools.KINDS": "the tools that are registered, see below",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_activities import python_child
+from noetl_activities.python import child as python_child
 from noetl_compiler import compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.diagnostics import Diagnostic

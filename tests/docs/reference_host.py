@@ -15,15 +15,15 @@ from temporalio.converter import DataConverter
 from noetl_activities.credentials import Credentials, CredentialSource
 from noetl_activities.tool import Tool
 from noetl_compiler.graph import Graph
-from noetl_temporal.call_log import CallLog, now
+from noetl_temporal.calls.call_log import CallLog, now
+from noetl_temporal.calls.run_tool import Attempt
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.facts import Decided, Fact, Signalled
 from noetl_temporal.machine.playbook import Machine
 from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.playbook_tests.host import TrialRun, run_graph
-from noetl_temporal.run_tool import Attempt
-from noetl_temporal.value_store import ValueStore
 
 __all__ = ["Received", "run_playbook"]
 

@@ -17,9 +17,9 @@ import httpx
 import pytest
 import yaml
 
-from noetl_activities import guarded_client
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.installed_tools import installed_tools
+from noetl_activities.network import guarded_client
 from noetl_activities.tool import load_tools
 from noetl_activities.variables import HOME_VARIABLE
 from noetl_compiler import compile_text
@@ -36,7 +36,7 @@ from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.suites import load
 from noetl_temporal.playbook_tests.trial import run_test
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.unsupported import check_calls
+from noetl_temporal.submission.unsupported import check_calls
 from tests.nats_server import LOGIN, bucket
 from tests.object_store import KEYS
 

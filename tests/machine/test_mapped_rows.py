@@ -9,7 +9,7 @@ import pytest
 from noetl_activities.errors import ConfigError
 from noetl_compiler.graph import Json, Span, Value
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.mapped_rows import render_sink
+from noetl_temporal.calls.mapped_rows import render_sink
 
 SPAN = Span(1, 1, 1, 9)
 DATA = [{"id": 1, "user": {"name": "Ada"}}, {"id": 2, "user": {"name": "Ben"}, "value": "1"}]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from noetl_temporal.control_requests import requester_refusal
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, PauseChildren, RunChunk, StartTimer
 from noetl_temporal.machine.control import pause_refusal, resume_refusal
@@ -18,6 +17,7 @@ from noetl_temporal.machine.facts import (
     UnpauseRequested,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
+from noetl_temporal.messages.control_requests import requester_refusal
 
 from .controlled import BEGINS, ControlledRun
 from .driver import error, ok

@@ -10,13 +10,13 @@ from temporalio.api.enums.v1 import ContinueAsNewInitiator, EventType, TimeoutTy
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
 
+from noetl_temporal.messages.packed_trail import pack, to_payload
 from noetl_temporal.mirror.event_row import EventRow
 from noetl_temporal.mirror.payloads import as_mapping
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import fold, initial_state
 from noetl_temporal.mirror.run_state import RunState
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.packed_trail import pack, to_payload
 from tests.mirror.story import Story
 
 Json = dict[str, Any]

@@ -12,11 +12,11 @@ import pytest
 from temporalio.client import Client, WorkflowHandle
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
-from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.store import Store, migrate, open_store
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.trail import TrailInterceptor, record_trail
+from noetl_temporal.workflows.trail import TrailInterceptor, record_trail
 from tests.mirror import scripted
 
 TEMPLATE = "mirror_template"

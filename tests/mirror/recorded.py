@@ -72,10 +72,12 @@ def _anywhere(value: Any) -> Any:
 
 
 async def _record(address: str) -> None:
-    from noetl_activities import http, postgres, python
     from noetl_activities.credentials import CredentialSource
+    from noetl_activities.http import tool as http
+    from noetl_activities.postgres import tool as postgres
+    from noetl_activities.python import tool as python
     from noetl_temporal.client import NoetlClient
-    from noetl_temporal.codec import data_converter
+    from noetl_temporal.payloads.codec import data_converter
     from noetl_temporal.worker import serving
 
     temporal = await Client.connect(address, data_converter=data_converter(), identity="recorder")

@@ -20,7 +20,7 @@ from temporalio.exceptions import ApplicationError
 from noetl_temporal.event_ids import DERIVED, IdClock
 from noetl_temporal.mirror.payloads import as_list, as_mapping
 from noetl_temporal.naming import TRAIL
-from noetl_temporal.trail import Trail
+from noetl_temporal.workflows.trail import Trail
 from tests.mirror.story import Story
 
 QUEUE = "mirror-tests"

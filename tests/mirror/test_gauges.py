@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl_temporal.mirror.gauges import Gauges
+from noetl_temporal.mirror.path_labels import OTHER_PATHS, PathLabels
 from noetl_temporal.mirror.store import Store
-from noetl_temporal.path_labels import OTHER_PATHS, PathLabels
 from tests.mirror.built import START, begin, playbook
 from tests.mirror.story import Story
 

@@ -13,10 +13,10 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.api.sdk.v1 import ExternalStorageReference
 from temporalio.converter import JSONProtoPayloadConverter
 
-from noetl_temporal.loop_run import LoopEnd
 from noetl_temporal.machine.call import Part, StoredRef, ToolReport
 from noetl_temporal.machine.facts import ChunkReport, PayloadRef
 from noetl_temporal.mirror.owners import ReadEvent, payload_keys, references
+from noetl_temporal.workflows.loop_run import LoopEnd
 
 
 def _reference(key: str) -> Payload:

@@ -17,6 +17,7 @@ from temporalio.client import Schedule, ScheduleActionStartWorkflow, ScheduleSpe
 from temporalio.converter import StorageDriverStoreContext
 
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.calls.task_log import LogTail, OutputSource, PrintedText, store_printed
 from noetl_temporal.mirror.prune import ShorterThanRetentionError, UnknownNamespaceError, remove
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
@@ -25,10 +26,9 @@ from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.mirror.sql import query
 from noetl_temporal.mirror.store import open_store
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
-from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.payloads.payload_store import PayloadStore
 from noetl_temporal.runs import RunHandle
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.task_log import LogTail, OutputSource, PrintedText, store_printed
 from tests.audit import audit_execution
 from tests.mirror import scripted
 from tests.mirror.conftest import Log, scripted_worker

@@ -14,7 +14,7 @@ from temporalio.converter import StorageDriverStoreContext
 
 from noetl_temporal.mirror.prune import RemovedPayloads, delete_unowned
 from noetl_temporal.mirror.sql import query
-from noetl_temporal.payload_store import PayloadStore
+from noetl_temporal.payloads.payload_store import PayloadStore
 from tests.mirror.conftest import Log
 
 VALUE = Payload(data=b"a" * 5000)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 from dev.histories.files import FOLDER
+from noetl_temporal.inspection.replay import parse_history
 from noetl_temporal.mirror.playbook import playbook_of
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rows import initial_state
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
-from noetl_temporal.replay import parse_history
 
 HISTORY = parse_history((FOLDER / "scheduled.1.playbook.json").read_text())
 STARTED, *LATER_EVENTS = HISTORY.events

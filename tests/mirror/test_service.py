@@ -21,13 +21,13 @@ from temporalio.converter import (
 )
 from temporalio.service import RPCError
 
-from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.reconcile import reconcile
 from noetl_temporal.mirror.service import follow_execution, mirroring
 from noetl_temporal.mirror.store import Store
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.conftest import Log, Scripts, scripted_worker
 from tests.mirror.scripted import call, domain_event, loop_run, playbook

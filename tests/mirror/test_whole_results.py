@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.history_events import events_in_history
+from noetl_temporal.inspection.history_events import events_in_history
 from noetl_temporal.mirror.rebuild import rebuild
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses

@@ -13,10 +13,10 @@ from temporalio import workflow
 
 from dev.histories.limits import active, lower
 from noetl_temporal.ids import new_execution_id
-from noetl_temporal.loop_run import LoopBody, LoopEnd, LoopRun
+from noetl_temporal.messages.run_input import Playbook, RunInput, RunReport
 from noetl_temporal.naming import LOOP_WORKFLOW, PLAYBOOK_WORKFLOW
-from noetl_temporal.run_input import Playbook, RunInput, RunReport
-from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow
+from noetl_temporal.workflows.definitions import LoopWorkflow, PlaybookWorkflow
+from noetl_temporal.workflows.loop_run import LoopBody, LoopEnd, LoopRun
 
 __all__ = ["ReadsAFile", "ReadsTheClock", "ReadsTheClockBelow", "SandboxedLoop", "SandboxedPlaybook"]
 

@@ -16,9 +16,9 @@ from temporalio.workflow import NondeterminismError
 from dev.histories.everything import RECORDINGS
 from dev.histories.files import FOLDER, recording_of
 from dev.histories.limits import limited
-from noetl_temporal.codec import data_converter
-from noetl_temporal.replay import parse_history
-from noetl_temporal.workflows import LoopWorkflow, PlaybookWorkflow, interceptors
+from noetl_temporal.inspection.replay import parse_history
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.workflows.definitions import LoopWorkflow, PlaybookWorkflow, interceptors
 from tests.replay.sandbox import Sandbox
 from tests.replay.sandboxed import ReadsAFile, ReadsTheClock, ReadsTheClockBelow, SandboxedLoop, SandboxedPlaybook
 

@@ -10,10 +10,10 @@ from temporalio import workflow
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner
 
 from dev.histories.files import FOLDER
-from noetl_temporal.codec import data_converter
-from noetl_temporal.replay import parse_history
-from noetl_temporal.spans import RunInterceptor, Spans
-from noetl_temporal.workflows import WORKFLOWS, interceptors
+from noetl_temporal.inspection.replay import parse_history
+from noetl_temporal.observability.spans import RunInterceptor, Spans
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.workflows.definitions import WORKFLOWS, interceptors
 
 FILE = min(FOLDER.glob("*.loop.json"))
 

@@ -16,16 +16,16 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
-from noetl_temporal.codec import data_converter
 from noetl_temporal.frames.activity import frame_activity
 from noetl_temporal.frames.segments import Segment, read_segment
-from noetl_temporal.frames.wire import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.playbook import Machine
-from noetl_temporal.segment_chain import SegmentChain
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.messages.frame import FrameDetails, FrameEnd, FrameInput
+from noetl_temporal.messages.segment_chain import SegmentChain
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: framed}\nworkflow:\n"
 

@@ -9,11 +9,11 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHandle
 
 from noetl_temporal.client import RunHandle
-from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.stored import with_stored
-from noetl_temporal.stored_values import load_result
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.stored_values import load_result
+from noetl_temporal.payloads.value_store import ValueStore
 
 __all__ = ["reports_in", "reports_of"]
 

@@ -17,13 +17,13 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Value
-from noetl_temporal import call_log
-from noetl_temporal.attempt_details import attempt_counts
-from noetl_temporal.codec import data_converter
+from noetl_temporal.calls import call_log
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.machine.call import AttemptCounts, CallRule, ToolCall, ToolReport
-from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.messages.attempt_details import attempt_counts
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.value_store import ValueStore
 
 from .servers import proxy_to
 

@@ -17,13 +17,13 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
 from noetl_compiler.language.defaults import MAX_ATTEMPTS
-from noetl_temporal.attempt_details import Details
-from noetl_temporal.attempt_end import MAX_DELAY
-from noetl_temporal.call_log import MESSAGE_CHARACTERS
-from noetl_temporal.codec import data_converter
+from noetl_temporal.calls.attempt_end import MAX_DELAY
+from noetl_temporal.calls.call_log import MESSAGE_CHARACTERS
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.machine.call import AttemptCounts, AttemptRecord, CallRule, RuleFailure, ToolCall, ToolReport
-from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.messages.attempt_details import Details
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 FAILED = AttemptRecord(1, 1000, "error", ended=1001)
 BUSY = Outcome("error", error=ErrorInfo("http", "busy" * MESSAGE_CHARACTERS))
@@ -143,7 +143,7 @@ async def test_a_fault_of_ours_ends_the_call(monkeypatch: pytest.MonkeyPatch, ca
     def raise_bug(*_: Any) -> Any:
         raise RuntimeError("hush"[::-1])
 
-    monkeypatch.setattr("noetl_temporal.run_tool.limit_size", raise_bug)
+    monkeypatch.setattr("noetl_temporal.calls.run_tool.limit_size", raise_bug)
     report = await execute(FakeTool("noop", lambda _request, _context: 1), CredentialSource(environment={}))
     assert report.outcome["error"]["kind"] == "internal"
     assert "RuntimeError" in report.outcome["error"]["message"]

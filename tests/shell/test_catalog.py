@@ -13,12 +13,12 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import CompileError
-from noetl_temporal.catalog_store import split_version
 from noetl_temporal.client import CatalogEntry, NoetlClient, NoEventLogError, UnknownPlaybookError
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
+from noetl_temporal.submission.catalog_store import split_version
 from noetl_temporal.worker import serving
 
 TEXT = """\

@@ -53,7 +53,7 @@ async def test_an_open_circuit_calls_no_tool(
     shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch, events: int | None
 ) -> None:
     if events is not None:
-        monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
+        monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", events)
     messages: list[Any] = []
 
     def answer(request: Request, _context: ToolContext) -> Any:

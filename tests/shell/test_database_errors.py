@@ -7,7 +7,7 @@ import asyncio
 import asyncpg
 import pytest
 
-from noetl_activities.postgres_errors import sql_error
+from noetl_activities.postgres.errors import sql_error
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.connection_pools import run_on_pool
 from noetl_temporal.database_errors import reason_of

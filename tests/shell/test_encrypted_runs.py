@@ -26,17 +26,17 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.run_problems import read_run_problems
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec_server import Access, decode_payload, serving_codec
-from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
-from noetl_temporal.history_events import events_in_history
 from noetl_temporal.ids import new_execution_id
+from noetl_temporal.inspection.codec_server import Access, decode_payload, serving_codec
+from noetl_temporal.inspection.history_events import events_in_history
+from noetl_temporal.inspection.replay import histories_of, replay
 from noetl_temporal.mirror.decryption import messages_of_type
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.payloads import REFERENCE
 from noetl_temporal.mirror.read import Event, events_of
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.payload_store import PayloadStore
-from noetl_temporal.replay import histories_of, replay
+from noetl_temporal.payloads.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
+from noetl_temporal.payloads.payload_store import PayloadStore
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import frame_worker, serving, tool_worker, workflow_worker
 
@@ -268,7 +268,7 @@ async def test_a_call_goes_to_a_worker_that_has_the_key(
     source = CredentialSource(environment={})
     steps = ONE_STEP if is_idempotent else ONE_STEP.replace("'}", "', spec: {idempotent: false}}")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("noetl_temporal.attempt_end.MISSING_KEY_DELAY", timedelta(seconds=0.5))
+        patch.setattr("noetl_temporal.calls.attempt_end.MISSING_KEY_DELAY", timedelta(seconds=0.5))
         async with workflow_worker(client.temporal):
             handle = await submit(client, steps, said=CANARY)
             async with tool_worker(without.temporal, tool, source):

@@ -19,14 +19,19 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import ActivitySerializationContext, DataConverter
 from temporalio.exceptions import ApplicationError
 
-from noetl_temporal.codec import data_converter, replay_converter, worker_converter
-from noetl_temporal.codec_server import Access, serving_codec
 from noetl_temporal.deployment import DeploymentError
-from noetl_temporal.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
-from noetl_temporal.encryption_codec import UndecryptableValue
-from noetl_temporal.encryption_keys import ENCRYPTION_VAULT_VARIABLE, VAULT_FIELD, keyring_from_environment, parse_keys
+from noetl_temporal.inspection.codec_server import Access, serving_codec
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.packed_trail import pack
+from noetl_temporal.messages.packed_trail import pack
+from noetl_temporal.payloads.codec import data_converter, replay_converter, worker_converter
+from noetl_temporal.payloads.encryption import ENCRYPTED, ENCRYPTION_KEYS_VARIABLE, DecryptionError, Keyring
+from noetl_temporal.payloads.encryption_codec import UndecryptableValue
+from noetl_temporal.payloads.encryption_keys import (
+    ENCRYPTION_VAULT_VARIABLE,
+    VAULT_FIELD,
+    keyring_from_environment,
+    parse_keys,
+)
 from tests.shell.servers import on_loopback
 
 CANARY = "canary-5f0e"

@@ -13,11 +13,11 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.client import NoetlClient, UnknownRunError
-from noetl_temporal.codec import data_converter
+from noetl_temporal.inspection.replay import NoHistoryError, histories_of, open_histories, parse_history, replay
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import events_of
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.replay import NoHistoryError, histories_of, open_histories, parse_history, replay
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.search_attributes import PATH
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.resets import reset
@@ -80,7 +80,7 @@ async def test_a_run_that_is_not_there(servers: Addresses) -> None:
 
 
 async def test_the_duration_is_that_of_all_its_runs(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 40)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 40)
 
     async def answer(*_: object) -> int:
         await asyncio.sleep(0.02)
@@ -159,7 +159,7 @@ async def test_events_come_from_history_where_there_is_no_event_log(
     shell: Shell, servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same as those of the mirror: of a loop in chunks, and of a run that continued as new."""
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     let_go = asyncio.Event()
 
     async def answer(request: Request, _context: ToolContext) -> int:

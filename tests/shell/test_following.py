@@ -19,13 +19,13 @@ from noetl_temporal.cli.past_run import describe_past_run
 from noetl_temporal.cli.run_follower import RunFollower
 from noetl_temporal.cli.view import LineView, QuietView
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.announcements import listening
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.read import Database, Event, EventTail, events_of
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.stack.addresses import Addresses
 
 from .conftest import HEAD, Shell

@@ -16,13 +16,14 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.forecast import Amount, Forecast, Sizes, forecast
 from noetl_compiler.forecasting import cost_model, counts
-from noetl_temporal import limits, workflow_host
+from noetl_temporal import limits
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.loops import offload
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
+from noetl_temporal.workflows import workflow_host
 from tests.shell.conftest import HEAD, Shell
 
 SEQUENCE = """

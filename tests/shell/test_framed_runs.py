@@ -16,10 +16,10 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal import payload_store
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.frames.wire import FRAME_ACTIVITY
+from noetl_temporal.messages.frame import FRAME_ACTIVITY
 from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.payloads import payload_store
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import frame_worker, tool_worker, workflow_worker
 from tests.audit import audit_execution

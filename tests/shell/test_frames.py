@@ -12,12 +12,12 @@ from temporalio.exceptions import ApplicationError
 
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.tool import Request, ToolContext
+from noetl_temporal.calls.run_tool import MAX_LOST
 from noetl_temporal.frames import segment_writer
 from noetl_temporal.frames.segments import read_progress
-from noetl_temporal.frames.wire import FrameDetails
 from noetl_temporal.machine.call import Part
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.run_tool import MAX_LOST
+from noetl_temporal.messages.frame import FrameDetails
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.framed import Frame, chunk_of, input_of
 from tests.shell.servers import proxy_to

@@ -8,8 +8,8 @@ from functools import partial
 import httpx
 from temporalio.client import Client
 
-from noetl_temporal.health import free_address, scrape_metrics, serve_health
-from noetl_temporal.path_labels import OTHER_PATHS, PathLabels
+from noetl_temporal.mirror.path_labels import OTHER_PATHS, PathLabels
+from noetl_temporal.observability.health import free_address, scrape_metrics, serve_health
 
 
 async def _get(port: int, path: str) -> httpx.Response:

@@ -20,13 +20,13 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.noop import TOOL
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import data_converter, header_behavior
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.inspection.replay import histories_of, replay
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import events_of
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.replay import histories_of, replay
+from noetl_temporal.payloads.codec import data_converter, header_behavior
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 
@@ -96,7 +96,7 @@ def inputs(history: WorkflowHistory) -> Sequence[Payload]:
 
 
 async def test_the_input_of_a_run_has_the_request_and_its_graph_is_stored_once(client: NoetlClient) -> None:
-    with limited({"noetl_temporal.workflow_host.SOFT_EVENTS": 8}):
+    with limited({"noetl_temporal.workflows.workflow_host.SOFT_EVENTS": 8}):
         first = await run(client, LOOPS, items=list(range(6)))
         for history in first:
             assert (await replay(history, client.temporal.data_converter)).problem is None
@@ -179,7 +179,7 @@ async def test_events_too_large_for_a_header_are_in_a_marker(
     client: NoetlClient, servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     complete_types = await mirrored_types(client.temporal, servers.postgres, (await run(client, LOOPS))[0].workflow_id)
-    monkeypatch.setattr("noetl_temporal.trail.HEADER_BYTES", 140)
+    monkeypatch.setattr("noetl_temporal.workflows.trail.HEADER_BYTES", 140)
     report = await run(client, LOOPS)
     sizes = [len(payload.data) for payload in headers_of(report)]
     assert sizes

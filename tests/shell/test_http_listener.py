@@ -8,7 +8,7 @@ from http import HTTPStatus
 import httpx
 import pytest
 
-from noetl_temporal.http_listener import QuietHandler, listening
+from noetl_temporal.observability.http_listener import QuietHandler, listening
 
 
 class Answering(QuietHandler):

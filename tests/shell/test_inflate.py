@@ -20,13 +20,13 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from noetl_temporal import inflate, segment_chain
 from noetl_temporal.frames.segments import Segment, pack_segment, read_progress, read_segment
-from noetl_temporal.inflate import InflateError, decompress
+from noetl_temporal.messages import inflate, segment_chain
+from noetl_temporal.messages.inflate import InflateError, decompress
+from noetl_temporal.messages.packed_trail import DICTIONARIES, PackedTrail, unpack
+from noetl_temporal.messages.segment_chain import MAX_SEGMENTS_OF_FULL_SIZE
 from noetl_temporal.mirror.frames import with_entries
-from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, unpack
-from noetl_temporal.segment_chain import MAX_SEGMENTS_OF_FULL_SIZE
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.value_store import ValueStore
 
 LIMIT = 100_000
 SIZE = 32_000_000

@@ -19,13 +19,13 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler.graph import Value
-from noetl_temporal.attempt_details import Details
-from noetl_temporal.codec import data_converter
-from noetl_temporal.interruptions import FINISH_SECONDS
+from noetl_temporal.calls.interruptions import FINISH_SECONDS
+from noetl_temporal.calls.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.machine.call import AttemptRecord, CallRule, SinkCall, ToolCall, ToolReport
+from noetl_temporal.messages.attempt_details import Details
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.playbook_tests.virtual_time import VirtualTimeLoop
-from noetl_temporal.run_tool import MAX_LOST, tool_activity
-from noetl_temporal.value_store import ValueStore
 
 RULES = (CallRule(0, "retry", "error", attempts=Value(2)),)
 CALL = ToolCall("c", "1/k", "step", "task", "noop", 1, "usual", rules=RULES)
@@ -173,7 +173,7 @@ async def test_attempts_before_are_reported_at_once() -> None:
 
 
 async def test_a_call_that_lasts_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.heartbeats.HEARTBEAT_INTERVAL", timedelta(seconds=0.01))
+    monkeypatch.setattr("noetl_temporal.calls.heartbeats.HEARTBEAT_INTERVAL", timedelta(seconds=0.01))
     tool, is_called = waiting()
     running = Running(CALL, tool, [])
     task = running.start()
@@ -228,7 +228,7 @@ async def test_an_attempt_whose_tool_has_returned_completes_its_sinks(
 
 
 async def test_an_interrupted_call_has_limited_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.interruptions.FINISH_SECONDS", 0.1)
+    monkeypatch.setattr("noetl_temporal.calls.interruptions.FINISH_SECONDS", 0.1)
     sink = SlowSink(monkeypatch)
     running = Running(STORING, FakeTool("noop", lambda _request, _context: 1), [])
     task = running.start()

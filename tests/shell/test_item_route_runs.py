@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal import workflow_host
-from noetl_temporal.codec import data_converter
-from noetl_temporal.replay import histories_of, replay
+from noetl_temporal.inspection.replay import histories_of, replay
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.workflows import workflow_host
 
 from .conftest import Shell
 from .test_waits import waits_for

@@ -18,7 +18,7 @@ from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.secret_references import MARK, SecretReference, format_reference
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.replay import replay
+from noetl_temporal.inspection.replay import replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.mirror.resets import reset
@@ -96,7 +96,7 @@ async def test_only_the_calls_get_the_values(servers: Addresses) -> None:
 
 
 async def test_references_stay_valid_after_continue_as_new(servers: Addresses, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 5)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 5)
     token_server = TokenServer()
     async with token_server.client(servers, billing=BILLING, key=KEY) as client:
         run = await submit(client)

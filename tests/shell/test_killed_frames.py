@@ -12,7 +12,7 @@ import pytest
 
 from noetl_temporal.client import RunHandle
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.frames.wire import FrameDetails
+from noetl_temporal.messages.frame import FrameDetails
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.stack.addresses import Addresses
 from tests.audit import audit_execution

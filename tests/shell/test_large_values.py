@@ -11,7 +11,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.run_input import RunReport
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 

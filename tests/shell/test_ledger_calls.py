@@ -21,11 +21,11 @@ from noetl_activities.sinks.postgres_ledger import DDL
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler.graph import Span, Value
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.cli.commands import cli
-from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import CallRule, SinkCall, ToolCall, ToolReport
-from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 pytestmark = pytest.mark.usefixtures("duckdb_files")
 

@@ -13,16 +13,17 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph.pinned import NO_CALLS
-from noetl_temporal import performer, stored_values
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.commands import Cancel, LoadValue
 from noetl_temporal.machine.facts import ValueLoaded
+from noetl_temporal.payloads import stored_values
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.sub_playbooks import Caller
-from noetl_temporal.trail import Trail
-from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
+from noetl_temporal.workflows import performer
+from noetl_temporal.workflows.sub_playbooks import Caller
+from noetl_temporal.workflows.trail import Trail
 
 from .conftest import HEAD
 
@@ -58,7 +59,7 @@ async def test_loads_of_items_overlap(
         await all_begun.wait()
         return await load(values, reference)
 
-    monkeypatch.setattr("noetl_temporal.stored_values.load_json", load_together)
+    monkeypatch.setattr("noetl_temporal.payloads.stored_values.load_json", load_together)
     monkeypatch.setattr("noetl_temporal.frames.host.load_json", load_together)
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)

@@ -14,11 +14,11 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Value
-from noetl_temporal.attempt_details import Details
-from noetl_temporal.codec import data_converter
+from noetl_temporal.calls.run_tool import MAX_LOST, tool_activity
 from noetl_temporal.machine.call import AttemptRecord, CallRule, ToolCall, ToolReport
-from noetl_temporal.run_tool import MAX_LOST, tool_activity
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.messages.attempt_details import Details
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 CALL = ToolCall(
     "c", "1/k", "step", "task", "noop", 1, "usual", rules=(CallRule(0, "retry", "error", attempts=Value(2)),)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from temporalio.converter import PayloadConverter
 
-from noetl_temporal.codec import data_converter
 from noetl_temporal.event_ids import IdClock
 from noetl_temporal.machine.domain import DomainEvent
-from noetl_temporal.packed_trail import DICTIONARIES, PackedTrail, pack, unpack
+from noetl_temporal.messages.packed_trail import DICTIONARIES, PackedTrail, pack, unpack
+from noetl_temporal.payloads.codec import data_converter
 
 AT = 1_795_368_558_040
 NAMES = st.sampled_from(["fetch", "a step", "ünïcode", ""])

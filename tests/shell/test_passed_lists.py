@@ -16,14 +16,14 @@ from temporalio.client import WorkflowExecutionStatus, WorkflowHistory
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal import payload_store, stored_lists, stored_values
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import reading_converter
+from noetl_temporal.inspection.replay import histories_of, replay
+from noetl_temporal.messages.run_input import RunInput
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.payload_store import PayloadStore
-from noetl_temporal.replay import histories_of, replay
-from noetl_temporal.run_input import RunInput
+from noetl_temporal.payloads import payload_store, stored_lists, stored_values
+from noetl_temporal.payloads.payload_store import PayloadStore
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_execution
@@ -68,7 +68,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_lists, "LARGE_BYTES", 1_000)
     monkeypatch.setattr(stored_lists, "PAGE_ITEMS", 20)
     monkeypatch.setattr(stored_values, "STORE_FROM_BYTES", 1_000)
-    monkeypatch.setattr("noetl_temporal.value_store.STORE_FROM_BYTES", 1_100)
+    monkeypatch.setattr("noetl_temporal.payloads.value_store.STORE_FROM_BYTES", 1_100)
     monkeypatch.setattr("noetl_temporal.machine.loops.chunks.CHUNK_ITEMS", 8)
     monkeypatch.setattr(payload_store, "CACHE_BYTES", 0)
 
@@ -205,7 +205,7 @@ async def test_each_item_of_a_stored_list_is_passed_on_without_loading_the_list(
 async def test_a_called_run_that_continues_as_new_keeps_the_references(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 12)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 12)
     async with serving_client(servers) as client:
         handle = await submit(client, "{{ workload.rows | length }}", callee=TWO_STEPS)
         assert (await handle.result()).result == 50

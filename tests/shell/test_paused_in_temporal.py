@@ -20,8 +20,8 @@ from noetl_temporal.cli.describe_run import describe_run
 from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.run_problems import read_run_problems
 from noetl_temporal.cli.suspensions import SuspensionLines
+from noetl_temporal.inspection.replay import open_histories
 from noetl_temporal.mirror.service import mirroring
-from noetl_temporal.replay import open_histories
 from noetl_temporal.runs import RequestRefusedError, RunHandle, Runs
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.conftest import Shell

@@ -16,7 +16,7 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.messages.control_requests import OpenWaits
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.read import steps_of
 from noetl_temporal.mirror.service import follow_execution

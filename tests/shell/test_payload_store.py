@@ -13,10 +13,10 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import StorageDriverClaim, StorageDriverRetrieveContext, StorageDriverStoreContext
 
-from noetl_temporal import payload_store
 from noetl_temporal.connection_pools import MAX_CONNECTIONS, Connection, run_on_pool
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.payload_store import SEGMENT_ENCODING, PayloadStore
+from noetl_temporal.payloads import payload_store
+from noetl_temporal.payloads.payload_store import SEGMENT_ENCODING, PayloadStore
 from noetl_temporal.stack.addresses import Addresses
 
 from .servers import Proxy, proxy_to

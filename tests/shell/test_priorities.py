@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
-from noetl_temporal.replay import histories_of
+from noetl_temporal.inspection.replay import histories_of
 from tests.shell.conftest import Shell
 
 STEPS = """\

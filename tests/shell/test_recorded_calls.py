@@ -8,7 +8,7 @@ from temporalio.api.enums.v1 import EventType
 
 from noetl_activities.testing import FakeTool
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec import data_converter
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.playbook_tests.recorded_runs import recorded_run
 from noetl_temporal.stack.addresses import Addresses
 

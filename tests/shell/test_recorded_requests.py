@@ -15,7 +15,7 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import reading_converter
-from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.messages.control_requests import OpenWaits
 from noetl_temporal.playbook_tests.recorded_runs import recorded_run
 from noetl_temporal.playbook_tests.recording import recorded_test
 from noetl_temporal.worker import serving

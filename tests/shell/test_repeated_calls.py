@@ -18,8 +18,8 @@ from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine.loops import chunks
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.run_input import RunReport
 from noetl_temporal.runs import Runs
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving

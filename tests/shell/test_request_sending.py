@@ -12,7 +12,7 @@ from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.runs import RequestRefusedError
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import workflow_worker
-from noetl_temporal.workflow_host import WorkflowHost
+from noetl_temporal.workflows.workflow_host import WorkflowHost
 
 from .test_steady_time import REVIEW, TOOLS
 from .test_stored_values import submit
@@ -37,7 +37,7 @@ async def test_a_request_is_sent_until_the_workflow_task_no_longer_fails(
         with monkeypatch.context() as patch:
             patch.setattr(WorkflowHost, "drive", fail)
             await until_task_fails(handle)
-            patch.setattr("noetl_temporal.request_sending.RESPONSE_TIMEOUT", timedelta(seconds=1))
+            patch.setattr("noetl_temporal.control.request_sending.RESPONSE_TIMEOUT", timedelta(seconds=1))
             with pytest.raises(RequestRefusedError, match=r"its workflow task fails: see the worker's log"):
                 await handle.pause(by="ann")
         await handle.pause(by="ann")

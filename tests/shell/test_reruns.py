@@ -18,10 +18,10 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.encryption import ENCRYPTION_KEYS_VARIABLE, DecryptionError
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.payloads.encryption import ENCRYPTION_KEYS_VARIABLE, DecryptionError
 from noetl_temporal.runs import RequestRefusedError, RunHandle
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
@@ -219,7 +219,7 @@ async def test_the_result_of_a_called_playbook_is_reused(shell: Shell) -> None:
 
 
 async def test_a_run_that_continued_as_new_is_read_through(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 20)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 20)
     names = [f"s{n}" for n in range(12)]
     steps = "".join(
         ONE_OF_MANY.replace("NAME", name).replace("AFTER", after)

@@ -18,10 +18,10 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.inspection.replay import replay
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import LOOP_WORKFLOW
-from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_execution

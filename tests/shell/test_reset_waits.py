@@ -7,8 +7,8 @@ from functools import partial
 
 import pytest
 
+from noetl_temporal.inspection.replay import replay
 from noetl_temporal.machine.waits.wait import Wait
-from noetl_temporal.replay import replay
 from tests.mirror.resets import reset
 from tests.shell.conftest import Shell
 from tests.shell.test_waits import answer, until

@@ -14,9 +14,9 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import AmbiguousIdError, NoetlClient, RunHandle, UnknownRunError
 from noetl_temporal.ids import exact_id, new_execution_id
+from noetl_temporal.inspection.run_ids import matching_run
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
-from noetl_temporal.run_ids import matching_run
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 

@@ -17,10 +17,10 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import RunHandle
 from noetl_temporal.machine.call import ToolReport
+from noetl_temporal.messages.packed_trail import from_payload, unpack
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.naming import TRAIL
-from noetl_temporal.packed_trail import from_payload, unpack
-from noetl_temporal.run_input import RunReport
-from noetl_temporal.unsupported import UnsupportedError
+from noetl_temporal.submission.unsupported import UnsupportedError
 
 from .conftest import HEAD, Shell, history_of
 
@@ -206,7 +206,7 @@ async def test_a_loop_runs_in_a_child_workflow_within_its_bound(shell: Shell) ->
 async def test_a_chunk_with_a_long_history_returns_items_that_have_not_begun(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     calls: list[Any] = []
 
     def answer(request: Request, _context: ToolContext) -> Any:
@@ -225,7 +225,7 @@ async def test_a_chunk_with_a_long_history_returns_items_that_have_not_begun(
 
 
 async def test_a_single_item_with_many_calls_continues_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 40)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 40)
     pages = """\
   - step: start
     loop: {in: [1, 2], iterator: item, spec: {mode: sequential}}

@@ -30,15 +30,15 @@ from noetl_temporal.client import (
     UnknownPlaybookError,
     UnknownRunError,
 )
-from noetl_temporal.codec import data_converter, schedule_converter
 from noetl_temporal.event_ids import millisecond_of
 from noetl_temporal.ids import new_execution_id, scheduled_execution_id
+from noetl_temporal.inspection.replay import replay
+from noetl_temporal.messages.run_input import Playbook, RunInput
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import scheduled_base_id, scheduled_workflow_id
-from noetl_temporal.replay import replay
-from noetl_temporal.run_input import Playbook, RunInput
-from noetl_temporal.signing import signing_key_from_environment
+from noetl_temporal.payloads.codec import data_converter, schedule_converter
+from noetl_temporal.payloads.signing import signing_key_from_environment
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 

@@ -14,7 +14,7 @@ from noetl_activities.tool import load_tools
 from noetl_compiler import CompileError, compile_or_raise
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.unsupported import UnsupportedError
+from noetl_temporal.submission.unsupported import UnsupportedError
 from noetl_temporal.worker import serving
 
 from .conftest import HEAD

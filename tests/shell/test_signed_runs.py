@@ -26,18 +26,18 @@ from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal.attempt_details import Details
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec import data_converter
 from noetl_temporal.environment import SIGNING_KEY_VARIABLE
+from noetl_temporal.inspection.replay import replay
 from noetl_temporal.machine.call import StoredRef, ToolReport
+from noetl_temporal.messages.attempt_details import Details
 from noetl_temporal.naming import WORKFLOW_QUEUE, tool_queue
-from noetl_temporal.replay import replay
-from noetl_temporal.signed_converter import REFUSED
-from noetl_temporal.signing import SIGNATURE
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.signed_converter import REFUSED
+from noetl_temporal.payloads.signing import SIGNATURE
+from noetl_temporal.payloads.stored_values import LOAD
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stored_values import LOAD
-from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: signed, path: tests/signed}\n"

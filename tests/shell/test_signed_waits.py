@@ -10,9 +10,9 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import WorkflowHandle, WorkflowUpdateFailedError
 from temporalio.common import RawValue
 
-from noetl_temporal.control_requests import ClosedWait, DecisionRequest, OpenedWait, SignalRequest
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.waits.wait import Signal, Wait
+from noetl_temporal.messages.control_requests import ClosedWait, DecisionRequest, OpenedWait, SignalRequest
 from noetl_temporal.naming import CLOSE_SIGNAL, DECIDE_UPDATE, OPEN_SIGNAL, SIGNAL_UPDATE
 from noetl_temporal.stack.addresses import Addresses
 

@@ -20,14 +20,14 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import TLSConfig
 
 from noetl_temporal.access import open_access_warning
-from noetl_temporal.attempt_details import Details
-from noetl_temporal.codec import data_converter, replay_converter, worker_converter
 from noetl_temporal.deployment import DeploymentError
 from noetl_temporal.machine.call import StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.facts import PayloadRef
-from noetl_temporal.signed_converter import RefusedValue
-from noetl_temporal.signing import SIGNATURE, read_key
-from noetl_temporal.stored_values import reference
+from noetl_temporal.messages.attempt_details import Details
+from noetl_temporal.payloads.codec import data_converter, replay_converter, worker_converter
+from noetl_temporal.payloads.signed_converter import RefusedValue
+from noetl_temporal.payloads.signing import SIGNATURE, read_key
+from noetl_temporal.payloads.stored_values import reference
 
 KEY = b"k" * 32
 REPORT = ToolReport({"status": "ok"})

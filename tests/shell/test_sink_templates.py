@@ -10,10 +10,10 @@ from temporalio.testing import ActivityEnvironment
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler.graph import Span, Value
-from noetl_temporal.codec import data_converter
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.machine.call import SinkCall, ToolCall, ToolReport
-from noetl_temporal.run_tool import tool_activity
-from noetl_temporal.value_store import ValueStore
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 
 pytestmark = pytest.mark.usefixtures("duckdb_files")
 

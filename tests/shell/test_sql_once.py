@@ -22,12 +22,12 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Value
+from noetl_temporal.calls.run_tool import tool_activity
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.codec import data_converter
 from noetl_temporal.machine.call import SinkCall, ToolCall, ToolReport
-from noetl_temporal.run_tool import tool_activity
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
 from .conftest import HEAD

@@ -18,12 +18,12 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.control_requests import OpenWaits
+from noetl_temporal.inspection.replay import replay
 from noetl_temporal.machine.state import PlaybookState
+from noetl_temporal.messages.control_requests import OpenWaits
+from noetl_temporal.messages.packed_trail import PackedTrail
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import TRAIL
-from noetl_temporal.packed_trail import PackedTrail
-from noetl_temporal.replay import replay
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving, workflow_worker
 from tests.audit import audit_execution
@@ -218,7 +218,7 @@ async def test_a_request_while_a_run_continues_as_new_is_not_lost(
         await is_sent.wait()
         return trail
 
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 8)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 8)
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=TOOLS)
     handle = await submit(client, REVIEW_BESIDE_A_CALL)
     await until_called(client, handle)

@@ -70,7 +70,7 @@ def calls_after_the_stop(history: WorkflowHistory) -> list[str]:
 @pytest.mark.parametrize("workflow", [POLLS, PAGES, LOOPED_POLLS], ids=["poll", "pages", "loop"])
 @pytest.mark.parametrize("events", [60, 100_000], ids=["short runs", "one run"])
 async def test_a_cancel_is_not_lost(shell: Shell, monkeypatch: pytest.MonkeyPatch, workflow: str, events: int) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", events)
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await shell.submit(client, workflow + CLEANUP)
@@ -94,7 +94,7 @@ async def test_a_poll_ends_at_the_timeout_of_its_playbook(shell: Shell) -> None:
 
 
 async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await shell.submit(client, ROUNDS % "" + CLEANUP, "executor: {spec: {timeout: 1h}}\n")
@@ -106,7 +106,7 @@ async def test_a_timer_blocks_no_continue_as_new(shell: Shell, monkeypatch: pyte
 
 
 async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     others = Calls()
     rounds_done = asyncio.Event()
 
@@ -127,8 +127,8 @@ async def test_a_branch_that_waits_for_its_call_blocks_no_other(shell: Shell, mo
 
 
 async def test_near_the_hard_limit_a_run_logs_that_it_waits(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
-    monkeypatch.setattr("noetl_temporal.workflow_host.HARD_EVENTS", 90)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.HARD_EVENTS", 90)
     others, release = Calls(), asyncio.Event()
 
     async def answer(request: Request, context: ToolContext) -> Any:

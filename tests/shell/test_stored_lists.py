@@ -15,12 +15,12 @@ from temporalio.converter import DataConverter
 from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_compiler import compile_or_raise
-from noetl_temporal import stored_values
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import Part, StoredRef
+from noetl_temporal.payloads import stored_values
+from noetl_temporal.payloads.stored_values import load_json
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.stored_values import load_json
-from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
 from .conftest import HEAD, history_of

@@ -16,7 +16,7 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext, load_tools
 from noetl_compiler import compile_or_raise
 from noetl_temporal.client import NoetlClient, RunHandle
-from noetl_temporal.run_input import RunReport
+from noetl_temporal.messages.run_input import RunReport
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving, workflow_worker
 

@@ -16,13 +16,13 @@ from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph.contents import with_values_at
-from noetl_temporal import stored_lists
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import reading_converter
+from noetl_temporal.messages.run_input import RunInput
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.payloads import stored_lists
 from noetl_temporal.playbook_tests.recorded_runs import recorded_run
-from noetl_temporal.run_input import RunInput
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_execution
@@ -137,7 +137,7 @@ async def test_a_rerun_has_the_same_list(servers: Addresses, place: str) -> None
 async def test_a_run_that_continues_as_new_keeps_the_references(
     servers: Addresses, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 15)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 15)
     async with serving_client(servers) as client:
         handle = await submit(client, place=place)
         assert (await handle.result()).result == AFTER

@@ -15,10 +15,10 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
-from noetl_temporal import stored_lists, stored_values
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.mirror.migrations import migrate
 from noetl_temporal.mirror.service import follow_execution
+from noetl_temporal.payloads import stored_lists, stored_values
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from tests.audit import audit_execution
@@ -58,7 +58,7 @@ def pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_lists, "LARGE_BYTES", 1_000)
     monkeypatch.setattr(stored_lists, "PAGE_ITEMS", 20)
     monkeypatch.setattr(stored_values, "STORE_FROM_BYTES", 1_000)
-    monkeypatch.setattr("noetl_temporal.value_store.STORE_FROM_BYTES", 1_100)
+    monkeypatch.setattr("noetl_temporal.payloads.value_store.STORE_FROM_BYTES", 1_100)
     monkeypatch.setattr("noetl_temporal.machine.loops.chunks.CHUNK_ITEMS", 8)
 
 

@@ -88,7 +88,7 @@ def markers(history: WorkflowHistory) -> list[str]:
 async def test_no_continued_run_has_a_large_result_in_its_state(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with serving(client.temporal, tools, CredentialSource(environment={})):
@@ -105,7 +105,7 @@ async def test_continued_runs_copy_no_large_value_of_the_request_or_of_set(
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is stored before the first run continues as new, and loaded where a template reads it."""
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     async with serving(client.temporal, tools, CredentialSource(environment={})):
@@ -126,7 +126,7 @@ async def test_a_run_that_writes_and_reads_large_values_all_the_time_continues_a
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is being stored or loaded is waited for, however often it comes."""
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     tools = {"noop": FakeTool("noop", answer)}
     client = await NoetlClient.connect(servers.temporal, dsn=servers.postgres, tools=tools)
     workflow = REQUEST_STEPS.replace(
@@ -160,7 +160,7 @@ async def test_a_run_waits_for_a_store_that_is_unavailable_and_calls_nothing_aga
     servers: Addresses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As it is where another process stored the value: this one has not cached it."""
-    monkeypatch.setattr("noetl_temporal.payload_store.CACHE_BYTES", 0)
+    monkeypatch.setattr("noetl_temporal.payloads.payload_store.CACHE_BYTES", 0)
     calls: list[Any] = []
     is_answered, may_answer = asyncio.Event(), asyncio.Event()
 

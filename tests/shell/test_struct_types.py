@@ -1,4 +1,4 @@
-"""Structs are worked out before threads decode them (noetl_temporal/struct_types.py)."""
+"""Structs are worked out before threads decode them (noetl_temporal/payloads/struct_types.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 RACE = """
 import sys, threading
 import msgspec
-from noetl_temporal.struct_types import prepare_structs
+from noetl_temporal.payloads.struct_types import prepare_structs
 
 sys.setswitchinterval(1e-6)
 names = {"__name__": "noetl_temporal.made_here", "msgspec": msgspec}
@@ -46,6 +46,6 @@ def test_threads_may_decode_a_struct_for_the_first_time_concurrently() -> None:
 
 def test_structs_that_cannot_be_decoded_do_not_matter() -> None:
     script = "import noetl_temporal.worker, noetl_temporal.mirror.service, noetl_compiler.phases\n"
-    script += "from noetl_temporal.struct_types import prepare_structs\nprepare_structs()"
+    script += "from noetl_temporal.payloads.struct_types import prepare_structs\nprepare_structs()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -17,12 +17,12 @@ from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
 from noetl_compiler.graph import Graph
 from noetl_temporal.client import NoetlClient, RunHandle
+from noetl_temporal.inspection.replay import histories_of, replay
 from noetl_temporal.mirror.service import follow_execution
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW
-from noetl_temporal.replay import histories_of, replay
 from noetl_temporal.runs import Runs
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.unsupported import UnsupportedError
+from noetl_temporal.submission.unsupported import UnsupportedError
 from tests.shell.conftest import Shell
 from tests.shell.test_stops import Calls
 
@@ -205,7 +205,7 @@ workflow:
 async def test_a_cancel_reaches_a_child_that_has_continued_as_new(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     calls = Calls()
     async with shell.client(calls) as client:
         handle = await submit(client, CALL % "", POLLING)
@@ -217,7 +217,7 @@ async def test_a_cancel_reaches_a_child_that_has_continued_as_new(
 
 
 async def test_a_timeout_ends_a_child_that_has_continued_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     async with shell.client(Calls()) as client:
         handle = await submit(client, CALL % ", timeout: 5", POLLING)
         result = await handle.result()
@@ -300,7 +300,7 @@ async def test_a_loop_keeps_max_in_flight_playbooks_running(shell: Shell, server
 @pytest.mark.parametrize("events", [15, 40])
 async def test_parent_and_child_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch, events: int) -> None:
     """A run in a parallel branch makes the parent long while a child runs: no call is lost and none is made twice."""
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", events)
     calls = Calls()
     rounds = """\
   - step: start

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from noetl_temporal.cli.console import PrintableConsole
 from noetl_temporal.cli.events import events_command
 from noetl_temporal.cli.past_run import describe_past_run
-from noetl_temporal.codec import data_converter
 from noetl_temporal.mirror.store import open_store
+from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.stack.addresses import Addresses
 from tests.mirror.built import START, child, playbook, reset
 from tests.mirror.story import Story

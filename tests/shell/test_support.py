@@ -10,7 +10,7 @@ from noetl_activities.tool import BUILT_IN, tool_kinds
 from noetl_compiler import compile_or_raise, compile_text
 from noetl_compiler.codes import Code
 from noetl_compiler.pinning import pin_graphs
-from noetl_temporal.unsupported import available_tools, check_calls, unsupported_uses
+from noetl_temporal.submission.unsupported import available_tools, check_calls, unsupported_uses
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: x}\n"
 KEYCHAIN = "keychain: [{name: key, kind: static}]\n"
@@ -74,7 +74,7 @@ def test_the_built_in_tools_are_those_that_this_distribution_registers() -> None
 def test_other_tools_are_looked_for_where_the_playbook_asks_for_one(
     tool: str, tools: frozenset[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.unsupported.tool_kinds", lambda: frozenset({"noop", "rhai"}))
+    monkeypatch.setattr("noetl_temporal.submission.unsupported.tool_kinds", lambda: frozenset({"noop", "rhai"}))
     graph = compile_or_raise(f"{HEAD}workflow:\n- {{step: start, tool: {tool}}}\n", "x.yaml")
     assert available_tools(graph) == tools
 

@@ -12,22 +12,22 @@ import asyncpg
 import pytest
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.python import TOOL
+from noetl_activities.python.tool import TOOL
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal import task_output
-from noetl_temporal.call_log import CallLog
+from noetl_temporal.calls import task_output
+from noetl_temporal.calls.call_log import CallLog
+from noetl_temporal.calls.run_tool import Attempt
+from noetl_temporal.calls.task_log import LogLine, LogTail
+from noetl_temporal.calls.task_output import MAX_BYTES, MAX_CHARACTERS, TaskOutput
 from noetl_temporal.cli import logging_setup
 from noetl_temporal.client import NoetlClient
-from noetl_temporal.codec import data_converter
 from noetl_temporal.ids import new_execution_id
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.mirror.migrations import migrate
-from noetl_temporal.run_tool import Attempt
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.stack.addresses import Addresses
-from noetl_temporal.task_log import LogLine, LogTail
-from noetl_temporal.task_output import MAX_BYTES, MAX_CHARACTERS, TaskOutput
-from noetl_temporal.value_store import ValueStore
 from noetl_temporal.worker import serving
 
 from .conftest import Shell

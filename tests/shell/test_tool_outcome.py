@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_temporal.tool_outcome import MAX_MESSAGE_CHARS, limit_size, without_secrets
+from noetl_temporal.calls.tool_outcome import MAX_MESSAGE_CHARS, limit_size, without_secrets
 
 
 async def credentials_with(*secrets: str) -> Credentials:

@@ -10,13 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl_activities import python
 from noetl_activities.credentials import CredentialSource
+from noetl_activities.python import tool as python
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, Tool, ToolContext
 from noetl_activities.tool_spec import ToolSpec
 from noetl_compiler import compile_or_raise
-from noetl_temporal import tool_slots
+from noetl_temporal.calls import tool_slots
 from noetl_temporal.client import NoetlClient
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.naming import WORKFLOW_QUEUE
@@ -77,7 +77,7 @@ def test_a_call_that_waits_for_others_has_its_whole_timeout_afterwards() -> None
 
 
 async def test_a_waiting_call_sends_heartbeats_and_can_be_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.heartbeats.HEARTBEAT_INTERVAL", timedelta(seconds=0.01))
+    monkeypatch.setattr("noetl_temporal.calls.heartbeats.HEARTBEAT_INTERVAL", timedelta(seconds=0.01))
     gate = Gate(1)
     [_, waiting], [first, second] = start(gate, 2)
     await gate.has_entered.wait()

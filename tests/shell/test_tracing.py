@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from noetl_temporal.tracing import tracing_warning
+from noetl_temporal.observability.tracing import tracing_warning
 
 ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 

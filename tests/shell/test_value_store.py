@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from noetl_temporal.codec import data_converter
 from noetl_temporal.limits import STORE_FROM_BYTES
 from noetl_temporal.machine.call import ToolReport
-from noetl_temporal.signing import Signer
-from noetl_temporal.value_store import METADATA_BYTES, ValueStore
+from noetl_temporal.payloads.codec import data_converter
+from noetl_temporal.payloads.signing import Signer
+from noetl_temporal.payloads.value_store import METADATA_BYTES, ValueStore
 
 KEY = b"k" * 32
 NOWHERE = "postgresql://127.0.0.1:1/none"

@@ -15,7 +15,6 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal import workflow_host
 from noetl_temporal.cli.describe_run import steps_from_log
 from noetl_temporal.cli.event_log import log_connection
 from noetl_temporal.client import NoetlClient
@@ -27,6 +26,7 @@ from noetl_temporal.mirror.service import mirroring
 from noetl_temporal.runs import RequestRefusedError, RunHandle, RunOverError
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
+from noetl_temporal.workflows import workflow_host
 from tests.shell.conftest import Shell
 
 from .worker_process import worker_process
@@ -161,7 +161,7 @@ async def test_a_run_that_waits_outlives_the_kill_of_its_worker(servers: Address
 
 
 async def test_kept_signals_survive_continue_as_new(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", 60)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", 60)
     async with shell.client(answer) as client:
         handle = await shell.submit(client, ROUNDS)
         await waits_for(handle, "start")
@@ -192,7 +192,7 @@ async def test_a_cancel_ends_waits_at_once(shell: Shell) -> None:
 async def test_items_of_a_loop_are_handed_their_signals(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, events: int
 ) -> None:
-    monkeypatch.setattr("noetl_temporal.workflow_host.SOFT_EVENTS", events)
+    monkeypatch.setattr("noetl_temporal.workflows.workflow_host.SOFT_EVENTS", events)
     async with shell.client(answer) as client:
         handle = await shell.submit(client, ITEMS)
         await handle.signal("paid", "for b", key="b")  # before the loop has begun

@@ -17,10 +17,10 @@ from noetl_activities.credentials import CredentialSource
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
 from noetl_compiler import compile_or_raise
+from noetl_temporal.calls.run_tool import MAX_LOST
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine.call import AttemptCounts
 from noetl_temporal.queues import TOOL_QUEUES_VARIABLE
-from noetl_temporal.run_tool import MAX_LOST
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from noetl_temporal.worker_options import WorkerOptions

@@ -49,7 +49,7 @@ async def fetch_token(name: str, config: Mapping[str, Json]) -> FetchedSecret:
 
     Raises ConfigError, RefusedError, SecretError.
     """
-    from noetl_activities.http import TOOL  # slow to import, and most workers fetch no token
+    from noetl_activities.http.tool import TOOL  # slow to import, and most workers fetch no token
 
     fields_sent: dict[str, Json] = {key: config[key] for key in _REQUEST_FIELDS if config.get(key) is not None}
     headers = cast("dict[str, Json]", fields_sent.get("headers") or {})

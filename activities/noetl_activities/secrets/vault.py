@@ -17,7 +17,7 @@ from typing import Any, cast
 import httpx
 
 from noetl_activities.errors import ConfigError, CredentialError, SecretError
-from noetl_activities.http_exchange import exchange
+from noetl_activities.http.exchange import exchange
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.secrets.secret_cache import FetchedSecret, SecretCache
 

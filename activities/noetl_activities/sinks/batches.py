@@ -34,7 +34,7 @@ class SinkBatches:
     ) -> str | None:
         """See ``sinks.find_outcome``."""
         if kind == "postgres":
-            from noetl_activities.postgres_connect import login_arguments
+            from noetl_activities.postgres.connect import login_arguments
             from noetl_activities.sinks.postgres_batch import LedgerKey, find_batch
 
             lookup = await self._submit(
@@ -56,7 +56,7 @@ class SinkBatches:
     ) -> StoreResult:
         """See ``sinks.store``."""
         if kind == "postgres":
-            from noetl_activities.postgres_connect import login_arguments
+            from noetl_activities.postgres.connect import login_arguments
             from noetl_activities.sinks.postgres_batch import SinkRequest, batch_key, store_batch
 
             request = SinkRequest(config, mode, entry, result)

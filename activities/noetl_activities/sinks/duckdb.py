@@ -1,6 +1,6 @@
 """The duckdb sink: commits rows and their ledger entry in one transaction of the file (semantics.md 26a).
 
-Only one process has the file open (duckdb_process_pool.py). It runs the sinks of the file one after the other, so they
+Only one process has the file open (duckdb/process_pool.py). It runs the sinks of the file one after the other, so they
 never conflict.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from noetl_activities.duckdb_location import DatabaseFile, database_file, has_file
-from noetl_activities.duckdb_process import failure_outcome
-from noetl_activities.duckdb_process_pool import duckdb_process
-from noetl_activities.duckdb_wire import Done, Failed, Find, Store
+from noetl_activities.duckdb.location import DatabaseFile, database_file, has_file
+from noetl_activities.duckdb.process import failure_outcome
+from noetl_activities.duckdb.process_pool import duckdb_process
+from noetl_activities.duckdb.wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
 from noetl_activities.sinks.data import key_columns, require_keys, sink_rows, table_parts
 from noetl_activities.sinks.ledger import Entry, StoreResult

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl_activities.duckdb_driver import duckdb
+from noetl_activities.duckdb.driver import duckdb
 from noetl_activities.sinks.ledger import RETENTION_DAYS
 
 __all__ = ["add_entry", "create_if_missing", "find_outcome", "prune", "store_outcome"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from noetl_activities.duckdb_calls import RunningCall
-from noetl_activities.duckdb_driver import duckdb
-from noetl_activities.duckdb_once import NON_TRANSACTIONAL, statement_kinds
-from noetl_activities.duckdb_statements import run_statements
-from noetl_activities.duckdb_wire import Store
+from noetl_activities.duckdb.calls import RunningCall
+from noetl_activities.duckdb.driver import duckdb
+from noetl_activities.duckdb.once import NON_TRANSACTIONAL, statement_kinds
+from noetl_activities.duckdb.statements import run_statements
+from noetl_activities.duckdb.wire import Store
 from noetl_activities.errors import ConfigError
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.data import ColumnTypes, Row, column_type, quote_identifier

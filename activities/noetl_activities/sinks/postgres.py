@@ -8,9 +8,9 @@ nothing.
 from __future__ import annotations
 
 from noetl_activities.errors import SinkError
-from noetl_activities.postgres_connect import Connection, open_connection
-from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
-from noetl_activities.postgres_transaction import transaction
+from noetl_activities.postgres.connect import Connection, open_connection
+from noetl_activities.postgres.errors import SQL_ERRORS, sql_error
+from noetl_activities.postgres.transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.data import key_columns, sink_rows, table_parts
 from noetl_activities.sinks.ledger import Entry, StoreResult, is_time_to_prune

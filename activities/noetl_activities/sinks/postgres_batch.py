@@ -17,9 +17,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from noetl_activities.postgres_connect import Connection, open_connection_by_arguments
-from noetl_activities.postgres_errors import SQL_ERRORS, sql_error
-from noetl_activities.postgres_transaction import transaction
+from noetl_activities.postgres.connect import Connection, open_connection_by_arguments
+from noetl_activities.postgres.errors import SQL_ERRORS, sql_error
+from noetl_activities.postgres.transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batcher import BatchedRequest
 from noetl_activities.sinks.data import Row, key_columns, sink_rows, table_parts

@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import asyncpg
 
-from noetl_activities.postgres_connect import Connection
-from noetl_activities.postgres_transaction import transaction
+from noetl_activities.postgres.connect import Connection
+from noetl_activities.postgres.transaction import transaction
 from noetl_activities.sinks.ledger import MAX_PRUNED, RETENTION_DAYS
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from noetl_activities.postgres_connect import Connection
-from noetl_activities.postgres_values import Prepared, bind_values, check_statement
+from noetl_activities.postgres.connect import Connection
+from noetl_activities.postgres.values import Prepared, bind_values, check_statement
 from noetl_activities.sinks.data import Row
 from noetl_activities.sinks.named_params import bind_names, number_names
 from noetl_activities.tool import Json

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.postgres_connect import Connection
+from noetl_activities.postgres.connect import Connection
 from noetl_activities.sinks.data import Row, quote_identifier, require_keys
 from noetl_activities.tool import Json
 

@@ -11,9 +11,9 @@ from types import MappingProxyType
 from typing import cast
 
 from noetl_activities.errors import SinkError
-from noetl_activities.http import TOOL as HTTP
-from noetl_activities.http_request import idempotency_key
-from noetl_activities.python import TOOL as PYTHON
+from noetl_activities.http.request import idempotency_key
+from noetl_activities.http.tool import TOOL as HTTP
+from noetl_activities.python.tool import TOOL as PYTHON
 from noetl_activities.sinks.data import sink_content, sink_rows
 from noetl_activities.sinks.ledger import Entry, StoreResult
 from noetl_activities.tool import Json, Request, Tool, ToolContext

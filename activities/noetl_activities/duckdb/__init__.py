@@ -1,0 +1,1 @@
+"""The tool duckdb: one process for each database file."""

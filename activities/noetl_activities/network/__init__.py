@@ -1,0 +1,1 @@
+"""Connections that are guarded against requests to private addresses."""

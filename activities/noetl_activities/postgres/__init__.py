@@ -1,0 +1,1 @@
+"""The tool postgres, and connections to Postgres for sinks and cursors."""

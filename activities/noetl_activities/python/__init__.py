@@ -1,0 +1,1 @@
+"""The tool python, and the process in which its code runs."""

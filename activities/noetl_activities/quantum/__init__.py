@@ -1,0 +1,1 @@
+"""The tool quantum, and the process in which its circuits run."""

@@ -1,0 +1,1 @@
+"""The tool shell, and the process in which its commands run."""

@@ -1,0 +1,1 @@
+"""The tool transfer: rows from one database to another."""

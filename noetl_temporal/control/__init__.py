@@ -1,0 +1,1 @@
+"""Requests to runs: signals, decisions, pauses, cancels."""

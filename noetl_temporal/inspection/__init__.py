@@ -1,0 +1,1 @@
+"""What people read of runs: lists, reports, histories, replays, decoded payloads."""

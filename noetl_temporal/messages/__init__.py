@@ -1,0 +1,1 @@
+"""What clients, workflows and activities send to each other."""

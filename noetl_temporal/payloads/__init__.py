@@ -1,0 +1,1 @@
+"""How messages become payloads of Temporal: encoding, signatures, encryption, and the store for large values."""

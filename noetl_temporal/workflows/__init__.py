@@ -1,0 +1,1 @@
+"""The workflows: they feed facts to a machine and perform its commands."""
