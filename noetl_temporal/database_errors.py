@@ -32,7 +32,7 @@ def reason_of(error: BaseException) -> str:
     """Return a readable message for the error: asyncpg describes its internal state when a connection is lost, and the
     call of the operating system when none is made.
     """
-    if _is_closed(error) or isinstance(error, asyncpg.InternalClientError):
+    if _is_closed(error) or isinstance(error, asyncpg.InternalClientError) or type(error) is ConnectionError:
         return "the connection was lost"
     if isinstance(error, ConnectionRefusedError):
         return CONNECTION_REFUSED

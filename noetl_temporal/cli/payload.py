@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 import click
-import msgspec
 
 from noetl_activities import json_limits
 from noetl_compiler.codes import Code
@@ -18,6 +17,7 @@ from noetl_compiler.printable import printable_line
 from noetl_compiler.reader import MAX_DEPTH, read, to_json
 from noetl_compiler.regular_file import read_regular
 from noetl_compiler.source import SourceFile
+from noetl_temporal.cli.json_text import decode_json
 from noetl_temporal.limits import STORED_BYTES
 
 __all__ = ["read_payload", "read_value", "truncate"]
@@ -49,7 +49,7 @@ def _parse_object(payload: str) -> dict[str, Json]:
             f"{origin} is too large ({excess}): keep data in a file or a table, and read it in a task"
         )
     try:
-        value = msgspec.json.decode(text)
+        value = decode_json(text)
     except ValueError as error:
         hint = f": to read a file, write --payload @{payload}" if Path(payload).suffix == ".json" else ""
         raise click.UsageError(f"{origin} is not JSON: {error}{hint}") from None

@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from noetl_activities import json_limits
 from noetl_temporal.cli.connection import running_deployment
 from noetl_temporal.cli.exits import UNKNOWN
 from noetl_temporal.cli.importing import importing
+from noetl_temporal.cli.json_text import decode_json
 from noetl_temporal.cli.logging_setup import discard_log
 from noetl_temporal.stack.errors import NoSuchRunError, StackError
 
@@ -108,7 +108,7 @@ def json_argument(text: str, option: str) -> Any:
     if excess := json_limits.exceeded_limit(text):
         raise click.UsageError(f"{option} is too large ({excess})")
     try:
-        return msgspec.json.decode(text)
+        return decode_json(text)
     except ValueError as error:
         hint = f": write '\"{text}\"' for a string" if text.isidentifier() else ""
         raise click.UsageError(f"{option} is not JSON: {error}{hint}") from None

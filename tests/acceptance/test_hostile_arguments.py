@@ -212,7 +212,7 @@ def test_text_that_is_not_unicode_is_refused_wherever_it_is_not_a_path_of_a_file
     texts = [
         event for event in parameters_of(cli) if not isinstance(event.type, click.Path | click.types.BoolParamType)
     ]
-    assert {"reason", "by", "step", "name", "fields", "settings"} <= {parameter.name for parameter in texts}
+    assert {"reason", "decided_by", "step", "name", "fields", "settings"} <= {parameter.name for parameter in texts}
     for parameter in texts:
         with pytest.raises(click.BadParameter):
             parameter.type.convert("abcdef\udcff", parameter, None)

@@ -37,7 +37,11 @@ def test_values_of_set_and_payload(payload: str | None, settings: list[str], exp
 @pytest.mark.parametrize(
     ("payload", "settings", "message"),
     [
-        ("{", [], "--payload is not JSON"),
+        ("{", [], "--payload is not JSON: expecting property name enclosed in double quotes, at line 1, column 2"),
+        ('{"a":\n 1', [], "is not JSON: expecting ',' delimiter, at line 2, column 3"),
+        ('{"a": 1e400}', [], "is not JSON: 1e400 is not a finite number"),
+        ('{"a": -Infinity}', [], "is not JSON: -Infinity is not a finite number"),
+        ('{"a": "\\ud800"}', [], "is not JSON: an escape such as \\ud800 is half of a character"),
         ("request.json", [], "to read a file, write --payload @request.json"),
         ("[1]", [], "must be a JSON object"),
         ("@nowhere.json", [], "no such file: 'nowhere.json'"),

@@ -20,12 +20,13 @@ DRIVER = (
     asyncpg.InternalClientError("cannot switch to state 15; another operation (2) is in progress"),
     asyncpg.InternalClientError("got result for unknown protocol state 3"),
     asyncpg.InterfaceError("cannot call Transaction.__aexit__(): the underlying connection is closed"),
+    ConnectionError("unexpected connection_lost() call"),
 )
 
 NOT_LISTED = "cannot list new runs: connection refused: nothing listens there; retrying in 2 s"
 
 
-@pytest.mark.parametrize("error", DRIVER, ids=["switch", "result", "closed"])
+@pytest.mark.parametrize("error", DRIVER, ids=["switch", "result", "closed", "while connecting"])
 async def test_the_internal_state_of_the_driver_is_not_shown(servers: Addresses, error: Exception) -> None:
     assert reason_of(error) == "the connection was lost"
     problem = str(postgres_error(error, servers.postgres))

@@ -114,9 +114,9 @@ def _server_message(error: asyncpg.PostgresError) -> str:
 
 def _is_connection_lost(error: BaseException) -> bool:
     """Whether the connection was lost during a statement. asyncpg raises different errors then, depending on its
-    internal state.
+    internal state, and describes that state in them.
     """
-    if isinstance(error, asyncpg.InternalClientError):
+    if isinstance(error, asyncpg.InternalClientError) or type(error) is ConnectionError:
         return True
     return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
 
