@@ -143,6 +143,7 @@ async def test_a_worker_that_is_killed_while_it_stores_a_batch_stores_nothing_of
             await holder.execute(f"lock table {base.table} in share mode")
             await web.answer_only(64)
             while not await holder.fetchval(blocked_query):
+                await holder.execute("select pg_stat_clear_snapshot()")  # a transaction keeps the first look
                 await asyncio.sleep(0.005)
 
         async def let_go() -> None:
