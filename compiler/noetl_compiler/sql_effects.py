@@ -1,7 +1,7 @@
 """Determine the effect of SQL on its transaction, from the first words of its statements.
 
 This is reported to people before a run. During a run, the tools ask the database (noetl_activities.postgres.tool,
-noetl_activities.duckdb.once). Tests compare both.
+noetl_activities.duckdb.ledger_transaction). Tests compare both.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import msgspec
 
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
-from noetl_activities.once import LedgerOutcome
+from noetl_activities.outcome_ledger import LedgerOutcome
 from noetl_activities.sinks import Entry, Sinks, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
@@ -30,13 +30,13 @@ from noetl_temporal.calls.tool_slots import tool_slot
 from noetl_temporal.machine.call import PlainOutcome, SinkCall, SinkRecord, ToolCall
 from noetl_temporal.machine.policy import allows
 
-__all__ = ["CallSinks", "LedgerResult", "SinkResults"]
+__all__ = ["CallSinks", "LookupResult", "SinkResults"]
 
 Scope = Callable[[PlainOutcome], Mapping[str, Any]]
 """Returns the names that templates see when a call has this outcome."""
 
 
-class LedgerResult(NamedTuple):
+class LookupResult(NamedTuple):
     """The result of looking up a call in its ledgers: the stored ``outcome``, the ``failure`` of the lookup, or
     neither.
     """
@@ -77,7 +77,7 @@ class CallSinks:
 
     # ---- before the call --------------------------------------------------------------------------------------------
 
-    async def stored_outcome(self) -> LedgerResult:
+    async def find_outcome(self) -> LookupResult:
         """Return the outcome that an earlier attempt has stored with its rows."""
         lookups: list[Json] = []
         for sink in self._call.sinks if self._call.outcome_to_store is None else ():
@@ -91,11 +91,11 @@ class CallSinks:
                 continue
             lookups.append([sink.kind, sink.auth, config])
             result = await self._look_up(sink, config)
-            if result != LedgerResult():
+            if result != LookupResult():
                 return result
-        return LedgerResult()
+        return LookupResult()
 
-    async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LedgerResult:
+    async def _look_up(self, sink: SinkCall, config: dict[str, Json]) -> LookupResult:
         call = self._call
 
         async def find() -> str | None:
@@ -106,8 +106,8 @@ class CallSinks:
 
         text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
-            return LedgerResult(failure=self._with_sink_name(sink, failure))
-        return LedgerResult(None if text is None else self._use_stored_outcome(text))
+            return LookupResult(failure=self._with_sink_name(sink, failure))
+        return LookupResult(None if text is None else self._use_stored_outcome(text))
 
     def _use_stored_outcome(self, text: str) -> PlainOutcome:
         """Decode an outcome of the ledger, and add the attempts before it that have no record."""

@@ -35,8 +35,8 @@ from temporalio.exceptions import ApplicationError
 from noetl_activities import sinks
 from noetl_activities.call_summary import call_summary
 from noetl_activities.credentials import Credentials, CredentialSource
-from noetl_activities.once import LedgerSlot, OnceResult, stores_outcomes
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, stores_outcomes
 from noetl_activities.sinks import Sinks
 from noetl_activities.tool import Credential, Json, OutputStream, Request, Tool
 from noetl_compiler import templates
@@ -230,7 +230,7 @@ class Attempt:
     async def _call(self) -> _CallResult:
         if self.call.outcome_to_store is not None:
             return await self._result_to_store(self.call.outcome_to_store)
-        stored = await self._sinks.stored_outcome()
+        stored = await self._sinks.find_outcome()
         if stored.outcome is not None:
             return _CallResult(stored.outcome, is_reused=True, is_in_ledger=True)
         if stored.failure is not None:
@@ -267,7 +267,7 @@ class Attempt:
         if not stores_outcomes(self.tool):
             return _CallResult(plain_outcome(await self.tool.run(await self._request(), self._context)))
         return self._use_tool_outcome(
-            await self.tool.run_once(await self._request(), self._context, self._ledger_slot())
+            await self.tool.run_with_ledger(await self._request(), self._context, self._ledger_slot())
         )
 
     async def _find_stored_result(self) -> _CallResult | None:
@@ -276,7 +276,7 @@ class Attempt:
         if not stores_outcomes(tool):
             return None
 
-        async def find() -> OnceResult | None:
+        async def find() -> LedgerResult | None:
             return await tool.find_outcome(await self._request(), self._context, self._ledger_slot())
 
         outcome, failure = await run_with_deadline(find, self._deadline)
@@ -284,7 +284,7 @@ class Attempt:
             return _CallResult(failure)
         return None if outcome is None else self._use_tool_outcome(outcome)
 
-    def _use_tool_outcome(self, result: OnceResult) -> _CallResult:
+    def _use_tool_outcome(self, result: LedgerResult) -> _CallResult:
         """Return the outcome of the tool, which may come from its ledger, and add the attempts before it that have no
         record.
         """

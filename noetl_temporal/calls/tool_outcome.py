@@ -11,8 +11,8 @@ import msgspec
 from noetl_activities.credentials import Credentials
 from noetl_activities.errors import FailedError, ToolError
 from noetl_activities.non_finite import replace_non_finite
-from noetl_activities.once import LedgerOutcome
 from noetl_activities.outcome import MAX_LEVELS, TOO_DEEP, ErrorInfo, Outcome
+from noetl_activities.outcome_ledger import LedgerOutcome
 from noetl_activities.scrub import TRUNCATION_MARGIN
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.limits import STORE_FROM_BYTES

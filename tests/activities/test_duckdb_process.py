@@ -22,8 +22,8 @@ from noetl_activities.duckdb.process import DuckdbProcess
 from noetl_activities.duckdb.process_pool import MAX_IDLE, pooled_processes
 from noetl_activities.duckdb.wire import Failed, Find
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot
 from noetl_activities.sinks import Entry, store
 from noetl_activities.tool import Request
 
@@ -263,13 +263,13 @@ def writer_of(pipe: Path) -> int | None:
         return None
 
 
-async def run_once(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> OnceResult:
+async def run_with_ledger(sql: str, text: Callable[[Outcome], str] = lambda _: "{}") -> LedgerResult:
     request_ = Request("duckdb", {"command": sql}, execution_id="42")
-    return await duckdb_tool.TOOL.run_once(request_, Context(), LedgerSlot("42/k", 1, text))
+    return await duckdb_tool.TOOL.run_with_ledger(request_, Context(), LedgerSlot("42/k", 1, text))
 
 
 async def test_a_call_that_waits_for_a_concurrent_attempt_can_be_cancelled(kept_processes: None) -> None:
-    rivals = [asyncio.create_task(run_once(f"create table t as {ENDLESS}")) for _ in range(2)]
+    rivals = [asyncio.create_task(run_with_ledger(f"create table t as {ENDLESS}")) for _ in range(2)]
     before = await until(processes)
     for rival in reversed(rivals):
         await asyncio.sleep(0.5)
@@ -285,8 +285,8 @@ async def test_an_outcome_that_cannot_be_kept_leaves_nothing(kept_processes: Non
         raise LookupError("no text")
 
     with pytest.raises(LookupError):
-        await run_once("create table t as select 1 as a", text)
-    assert not (await run_once("create table t as select 2 as a")).is_reused
+        await run_with_ledger("create table t as select 1 as a", text)
+    assert not (await run_with_ledger("create table t as select 2 as a")).is_reused
     assert (await run("from t")).result["rows"] == [{"a": 2}]
 
 

@@ -13,8 +13,8 @@ import pytest
 
 from noetl_activities.duckdb import tool as duckdb
 from noetl_activities.errors import ConfigError, CredentialError, RefusedError
-from noetl_activities.once import LedgerOutcome, LedgerSlot
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerOutcome, LedgerSlot
 from noetl_activities.transfer.tool import TOOL
 from noetl_temporal.stack.addresses import Addresses
 
@@ -164,7 +164,7 @@ async def test_a_source_only_reads(postgres: Context, tables: Tables) -> None:
 async def test_a_repeated_transfer_finds_its_rows(postgres: Context, tables: Tables) -> None:
     request_ = request("transfer", source=pg(table=tables.source), target=pg(table=tables.target))
     key = slot(f"42/{tables.target}")
-    first, second = [await TOOL.run_once(request_, postgres, key) for _ in range(2)]
+    first, second = [await TOOL.run_with_ledger(request_, postgres, key) for _ in range(2)]
     assert (first.is_in_ledger, first.is_reused, second.is_reused) == (True, False, True)
     assert first.outcome == second.outcome
     assert await tables.ids() == [1, 2, 3]
@@ -273,7 +273,7 @@ async def test_rows_are_stored_once_in_duckdb_too(postgres: Context, tables: Tab
     file = str(tmp_path / "once.duckdb")
     target = {"type": "duckdb", "database": file, "table": "people"}
     request_ = request("transfer", source=pg(query=f"select id from {tables.source}"), target=target)
-    first, second = [await TOOL.run_once(request_, postgres, slot("42/once")) for _ in range(2)]
+    first, second = [await TOOL.run_with_ledger(request_, postgres, slot("42/once")) for _ in range(2)]
     assert (first.is_in_ledger, second.is_reused, second.outcome) == (True, True, first.outcome)
     count_outcome = await duckdb.TOOL.run(
         request("duckdb", database=file, query="select count(*) as n from people"), postgres

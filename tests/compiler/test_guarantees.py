@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from noetl_activities.once import OnceTool, stores_outcomes
+from noetl_activities.outcome_ledger import LedgerTool, stores_outcomes
 from noetl_activities.sinks import KINDS as SINKS_WITH_LEDGER
 from noetl_activities.tool import load_tools
 from noetl_compiler import compile_or_raise, preview
@@ -219,7 +219,7 @@ def test_the_tables_agree_with_the_tools() -> None:
     effects = {kind: tool.effect for kind, tool in KINDS.items() if tool.effect}
     assert set(effects) == set(tools) | IN_WORKFLOW
     keeping = of(effects, "transaction") | of(effects, "rows")
-    assert {kind for kind, tool in tools.items() if isinstance(tool, OnceTool)} == keeping
+    assert {kind for kind, tool in tools.items() if isinstance(tool, LedgerTool)} == keeping
     assert {kind for kind, tool in tools.items() if stores_outcomes(tool)} == keeping
     assert {kind for kind, tool in tools.items() if not tool.spec.effects} == of(effects, "none") - WAIT_KINDS
     assert set(SINKS_WITH_LEDGER) == of(effects, "transaction")

@@ -15,8 +15,8 @@ from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
 from noetl_activities.credentials import CredentialSource
-from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import ErrorInfo, Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot
 from noetl_activities.sinks.postgres_ledger import DDL
 from noetl_activities.testing import FakeTool
 from noetl_activities.tool import Request, ToolContext
@@ -167,12 +167,12 @@ class _Keeper(FakeTool):
 
     def __init__(self, byte_count: int) -> None:
         super().__init__("noop", lambda _request, _context: None)
-        self._answer_kept = OnceResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used_attempts=byte_count)
+        self._answer_kept = LedgerResult(Outcome("ok", 1), is_reused=True, is_in_ledger=True, used_attempts=byte_count)
 
-    async def run_once(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult:
+    async def run_with_ledger(self, _request: Request, _context: ToolContext, _slot: LedgerSlot) -> LedgerResult:
         return self._answer_kept
 
-    async def find(self, _request: Request, _context: ToolContext, _once: LedgerSlot) -> OnceResult | None:
+    async def find(self, _request: Request, _context: ToolContext, _slot: LedgerSlot) -> LedgerResult | None:
         return self._answer_kept
 
 

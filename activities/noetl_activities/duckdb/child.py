@@ -16,7 +16,7 @@ from noetl_activities.duckdb.calls import CancelledCallError, NamedLocks, Runnin
 from noetl_activities.duckdb.confinement import confine
 from noetl_activities.duckdb.driver import duckdb
 from noetl_activities.duckdb.instance import Instance
-from noetl_activities.duckdb.once import LEDGER, run_once, stores_outcome
+from noetl_activities.duckdb.ledger_transaction import LEDGER, run_with_ledger, stores_outcome
 from noetl_activities.duckdb.statements import outcome_of, run_statements
 from noetl_activities.duckdb.wire import (
     Call,
@@ -33,8 +33,8 @@ from noetl_activities.duckdb.wire import (
     read_frame,
 )
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import LedgerSlot, OnceResult
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.duckdb_rows import store
 
@@ -124,7 +124,7 @@ class CallServer:
         with running_call.hold_lock(LEDGER):
             return Done(message.number, store_result=store(connection, message, running_call))
 
-    def _run_call(self, call: Call, connection: duckdb.DuckDBPyConnection, running_call: RunningCall) -> OnceResult:
+    def _run_call(self, call: Call, connection: duckdb.DuckDBPyConnection, running_call: RunningCall) -> LedgerResult:
         def run() -> Outcome:
             results = run_statements(connection, call.statements, call.params, running_call)
             return outcome_of(results, self._setup.database)
@@ -134,8 +134,8 @@ class CallServer:
             return running_call.wait_for_outcome_text()
 
         if call.key is None or not stores_outcome(connection, call.statements):
-            return OnceResult(run())
-        return run_once(connection, run, LedgerSlot(call.key, call.repetition, encode_outcome), running_call)
+            return LedgerResult(run())
+        return run_with_ledger(connection, run, LedgerSlot(call.key, call.repetition, encode_outcome), running_call)
 
     def _send(self, reply: Reply) -> None:
         frame = encode_frame(reply)

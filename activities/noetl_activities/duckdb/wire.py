@@ -17,8 +17,8 @@ from typing import Any, BinaryIO, TypeAlias
 
 import msgspec
 
-from noetl_activities.once import OnceResult
 from noetl_activities.outcome import Json, Outcome
+from noetl_activities.outcome_ledger import LedgerResult
 from noetl_activities.sinks.ledger import Entry, StoreResult
 
 __all__ = [
@@ -60,7 +60,7 @@ class Setup(msgspec.Struct, frozen=True, tag=True):
 
 
 class Call(msgspec.Struct, frozen=True, tag=True):
-    """Run ``statements``. With a ``key``, store the outcome under ``key`` and ``repetition`` (once.LedgerSlot)."""
+    """Run ``statements``. With a ``key``, store the outcome under ``key`` and ``repetition``: see LedgerSlot."""
 
     number: int
     statements: list[str]
@@ -119,7 +119,7 @@ class Done(msgspec.Struct, frozen=True, tag=True):
     """
 
     number: int
-    call_result: OnceResult | None = None
+    call_result: LedgerResult | None = None
     store_result: StoreResult | None = None
     text: str | None = None
 

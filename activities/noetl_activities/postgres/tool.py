@@ -2,7 +2,7 @@
 
 An attempt that fails half-way is rolled back, so its retry duplicates nothing. If a statement cannot run in a
 transaction (VACUUM, CREATE DATABASE ...), all are rolled back and run again without a transaction. The transaction also
-stores the outcome (once.py); without a transaction, the statements may run twice.
+stores the outcome (ledger_transaction.py); without a transaction, the statements may run twice.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import Any, cast
 import asyncpg
 
 from noetl_activities.errors import ConfigError
-from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, result_from_ledger
 from noetl_activities.postgres.connect import Connection, open_connection
 from noetl_activities.postgres.errors import SQL_ERRORS, sql_error
-from noetl_activities.postgres.once import StatementsResult, run_once
+from noetl_activities.postgres.ledger_transaction import StatementsResult, run_with_ledger
 from noetl_activities.postgres.transaction import transaction
 from noetl_activities.postgres.values import bind_values, check_statement, postgres_text
 from noetl_activities.rows import Statement, sql_result, statement_result
@@ -52,21 +52,21 @@ class PostgresTool:
         """Return ``{status, rows, columns, row_count, statement_count, statements?}``."""
         return (await self._run(request, context, None)).outcome
 
-    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
-        """Run the call unless the ledger of the database has its outcome. See noetl_activities.once.OnceTool."""
+    async def run_with_ledger(self, request: Request, context: ToolContext, slot: LedgerSlot) -> LedgerResult:
+        """Run the call unless the ledger of the database has its outcome. See outcome_ledger.LedgerTool."""
         return await self._run(request, context, slot)
 
-    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
-        """See noetl_activities.once.OnceTool."""
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> LedgerResult | None:
+        """See outcome_ledger.LedgerTool."""
         auth, config, seconds = request.auth, request.config, request.connect_timeout
         try:
             async with open_connection(auth, config, context, seconds) as connection:
                 text = await postgres_ledger.find_outcome(connection, slot.key, slot.repetition)
         except SQL_ERRORS as error:
-            return OnceResult(sql_error(error))
+            return LedgerResult(sql_error(error))
         return None if text is None else result_from_ledger(text)
 
-    async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
+    async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> LedgerResult:
         statements = statements_of(request.config, "postgres")
         params = _bound_params(request.config.get("params"), statements)
         try:
@@ -77,7 +77,7 @@ class PostgresTool:
         except RecursionError:
             raise ConfigError("a value of the result is nested too deeply: select its parts") from None
         except SQL_ERRORS as error:
-            return OnceResult(sql_error(error, request.config))
+            return LedgerResult(sql_error(error, request.config))
 
 
 def _bound_params(params: Json, statements: list[str]) -> list[Any]:
@@ -92,14 +92,14 @@ def _bound_params(params: Json, statements: list[str]) -> list[Any]:
 
 async def _run_in_transaction(
     connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot | None
-) -> OnceResult:
+) -> LedgerResult:
     try:
         if slot is not None:
-            return await run_once(connection, run, slot)
+            return await run_with_ledger(connection, run, slot)
         async with transaction(connection):
-            return OnceResult((await run()).outcome)
+            return LedgerResult((await run()).outcome)
     except _TRANSACTION_REFUSALS:
-        return OnceResult((await run()).outcome)
+        return LedgerResult((await run()).outcome)
 
 
 async def _run_statements(connection: Connection, statements: list[str], params: list[Any]) -> StatementsResult:

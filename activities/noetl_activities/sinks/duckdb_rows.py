@@ -9,7 +9,7 @@ from typing import Any
 
 from noetl_activities.duckdb.calls import RunningCall
 from noetl_activities.duckdb.driver import duckdb
-from noetl_activities.duckdb.once import NON_TRANSACTIONAL, statement_kinds
+from noetl_activities.duckdb.ledger_transaction import NON_TRANSACTIONAL, statement_kinds
 from noetl_activities.duckdb.statements import run_statements
 from noetl_activities.duckdb.wire import Store
 from noetl_activities.errors import ConfigError

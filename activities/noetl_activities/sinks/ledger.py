@@ -26,9 +26,9 @@ _PRUNE_CHANCE = 0.002
 class Entry(msgspec.Struct, frozen=True):
     """The ledger entries of a sink.
 
-    ``key`` and ``repetition`` identify the entry of the sink itself. If no earlier sink of the call has stored the
-    ``outcome`` of the call (the JSON of a once.LedgerOutcome), a second entry stores it under ``call_key``. ``mode:
-    replace`` empties the table once for each ``replace_key``, which is the same for all calls of a step run.
+    ``key`` and ``repetition`` identify the entry of the sink itself. ``outcome`` is the outcome of the call to store in
+    a second entry, under ``call_key`` (the JSON of an outcome_ledger.LedgerOutcome); None if it is stored already.
+    ``mode: replace`` empties the table once for each ``replace_key``, which is the same for all calls of a step run.
     """
 
     key: str

@@ -11,11 +11,11 @@ from collections.abc import AsyncGenerator
 from typing import TypeAlias
 
 from noetl_activities.errors import ConfigError, FailedError, SinkError
-from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, result_from_ledger
 from noetl_activities.postgres.connect import Connection, open_connection
 from noetl_activities.postgres.errors import SQL_ERRORS, sql_error
-from noetl_activities.postgres.once import StatementsResult, run_once
+from noetl_activities.postgres.ledger_transaction import StatementsResult, run_with_ledger
 from noetl_activities.postgres.transaction import transaction
 from noetl_activities.sinks.data import Row, key_columns, sink_rows, table_parts
 from noetl_activities.sinks.duckdb import store_duckdb
@@ -39,7 +39,7 @@ _PLACEHOLDER = re.compile(r"""(?P<other>'(?:[^']|'')*'|"(?:[^"]|"")*"|--[^\n]*|/
 
 async def store_batches(
     call: TransferCall, batches: Batches, request: Request, context: ToolContext, slot: LedgerSlot | None
-) -> OnceResult:
+) -> LedgerResult:
     """Store all batches, and return ``{status, rows_transferred, chunks, source, target}``. Raises FailedError and
     ToolError.
     """
@@ -50,7 +50,7 @@ async def store_batches(
             case "duckdb":
                 return await _store_in_duckdb(call, batches, request, context, slot)
             case "snowflake":
-                return OnceResult(_outcome(call, *await store_in_snowflake(call, batches, context)))
+                return LedgerResult(_outcome(call, *await store_in_snowflake(call, batches, context)))
             case _:
                 return await _send_batches(call, batches, request, context)
     except SinkError as error:
@@ -69,7 +69,7 @@ def _outcome(call: TransferCall, rows: int, chunks: int) -> Outcome:
 
 async def _store_in_postgres(
     call: TransferCall, batches: Batches, context: ToolContext, slot: LedgerSlot | None
-) -> OnceResult:
+) -> LedgerResult:
     async with open_connection(call.target.auth, call.target.config, context) as connection:
 
         async def run() -> StatementsResult:
@@ -77,9 +77,9 @@ async def _store_in_postgres(
             return StatementsResult(_outcome(call, *await write(connection, call, batches, context)), ["INSERT"])
 
         if slot is not None:
-            return await run_once(connection, run, slot)
+            return await run_with_ledger(connection, run, slot)
         async with transaction(connection):
-            return OnceResult((await run()).outcome)
+            return LedgerResult((await run()).outcome)
 
 
 async def _write_to_table(
@@ -142,7 +142,7 @@ def _number_placeholders(text: str) -> str:
 
 async def _store_in_duckdb(
     call: TransferCall, batches: Batches, request: Request, context: ToolContext, slot: LedgerSlot | None
-) -> OnceResult:
+) -> LedgerResult:
     """Store all rows at once: the DuckDB process performs a sink as a whole."""
     if has_statement(call.target.config):
         raise ConfigError("a transfer into DuckDB needs a table: it takes no statement")
@@ -160,16 +160,16 @@ async def _store_in_duckdb(
     store_result = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
     if store_result.existing_outcome is not None:
         return result_from_ledger(store_result.existing_outcome)
-    return OnceResult(outcome, is_in_ledger=slot is not None)
+    return LedgerResult(outcome, is_in_ledger=slot is not None)
 
 
 # ---- http ------------------------------------------------------------------------------------------------------------
 
 
-async def _send_batches(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> OnceResult:
+async def _send_batches(call: TransferCall, batches: Batches, request: Request, context: ToolContext) -> LedgerResult:
     rows = chunks = 0
     async for batch in batches:
         entry = Entry(f"{request.key}/{chunks}", request.repetition)
         await call_tool("http", call.target.config, entry, batch, call.target.auth, context)
         rows, chunks = rows + len(batch), chunks + 1
-    return OnceResult(_outcome(call, rows, chunks))
+    return LedgerResult(_outcome(call, rows, chunks))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from contextlib import aclosing
 
 from noetl_activities.errors import FailedError
-from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, result_from_ledger
 from noetl_activities.sinks import find_outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.tool_spec import built_in
@@ -41,22 +41,22 @@ class TransferTool:
         """Return ``{status, rows_transferred, chunks, source, target}``."""
         return (await self._run(request, context, None)).outcome
 
-    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
-        """Run the call unless the ledger of the target has its outcome. See noetl_activities.once.OnceTool."""
+    async def run_with_ledger(self, request: Request, context: ToolContext, slot: LedgerSlot) -> LedgerResult:
+        """Run the call unless the ledger of the target has its outcome. See outcome_ledger.LedgerTool."""
         return await self._run(request, context, slot)
 
-    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
-        """See noetl_activities.once.OnceTool."""
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> LedgerResult | None:
+        """See outcome_ledger.LedgerTool."""
         target = transfer_call(request.config, request.auth).target
         if target.kind not in TRANSACTIONAL_KINDS:
             return None
         try:
             text = await find_outcome(target.kind, target.config, target.auth, slot.key, slot.repetition, context)
         except FailedError as error:
-            return OnceResult(error.outcome)
+            return LedgerResult(error.outcome)
         return None if text is None else result_from_ledger(text)
 
-    async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> OnceResult:
+    async def _run(self, request: Request, context: ToolContext, slot: LedgerSlot | None) -> LedgerResult:
         call = transfer_call(request.config, request.auth)
         if (
             slot is not None
@@ -68,7 +68,7 @@ class TransferTool:
             async with aclosing(read_batches(call.source, call.batch_size, request, context)) as batches:
                 return await store_batches(call, batches, request, context, slot)
         except FailedError as error:
-            return OnceResult(error.outcome)
+            return LedgerResult(error.outcome)
 
 
 TOOL = TransferTool(TRANSFER)

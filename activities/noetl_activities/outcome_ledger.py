@@ -1,7 +1,8 @@
-"""The interface of tools that store the outcome of a call together with its writes (semantics.md 26a).
+"""The interface of tools that store the outcome of a call in a ledger, together with its writes (semantics.md 26a).
 
-Such a tool commits the outcome in the call's own transaction. When the call is repeated, after a crash or a reset of
-the workflow, the stored outcome is returned and nothing is executed.
+The ledger is a table in the database to which the call writes. The tool commits the outcome in the call's own
+transaction. When the call is repeated, after a crash or a reset of the workflow, the stored outcome is returned and
+nothing is executed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from noetl_activities.tool import Request, Tool, ToolContext
 if TYPE_CHECKING:
     from noetl_activities.tool_spec import ToolSpec
 
-__all__ = ["LedgerOutcome", "LedgerSlot", "OnceResult", "OnceTool", "result_from_ledger", "stores_outcomes"]
+__all__ = ["LedgerOutcome", "LedgerResult", "LedgerSlot", "LedgerTool", "result_from_ledger", "stores_outcomes"]
 
 
 class LedgerOutcome(msgspec.Struct, frozen=True):
-    """A call's entry in the ledger, stored as JSON. ``used_attempts`` is the number of attempts that had
-    reported, including this one: failed attempts leave no other record.
+    """The outcome of a call, as the ledger stores it in JSON.
+
+    ``used_attempts`` is the number of attempts that the call has made, including the one that stored the outcome:
+    earlier attempts failed, and leave no other record.
     """
 
     outcome: Json
@@ -41,8 +44,8 @@ class LedgerSlot(NamedTuple):
     encode_outcome: Callable[[Outcome], str]
 
 
-class OnceResult(NamedTuple):
-    """The outcome of a call.
+class LedgerResult(NamedTuple):
+    """The outcome of a call of a LedgerTool.
 
     ``is_reused``: an earlier attempt stored it, and nothing was executed now; ``used_attempts`` is then that of its
     LedgerOutcome. ``is_in_ledger``: the outcome is in the ledger.
@@ -55,30 +58,30 @@ class OnceResult(NamedTuple):
 
 
 @runtime_checkable
-class OnceTool(Protocol):
+class LedgerTool(Protocol):
     """A tool that stores outcomes; otherwise like noetl_activities.tool.Tool."""
 
     @property
     def spec(self) -> ToolSpec: ...
 
-    async def run_once(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult:
+    async def run_with_ledger(self, request: Request, context: ToolContext, slot: LedgerSlot) -> LedgerResult:
         """Make the call unless its outcome is stored. Store the outcome if the call has written something."""
         ...
 
-    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> OnceResult | None:
+    async def find_outcome(self, request: Request, context: ToolContext, slot: LedgerSlot) -> LedgerResult | None:
         """Return the stored outcome; None if there is none. Returns an error outcome if the ledger cannot be read."""
         ...
 
 
-def stores_outcomes(tool: Tool) -> TypeGuard[OnceTool]:
+def stores_outcomes(tool: Tool) -> TypeGuard[LedgerTool]:
     """Whether a tool stores outcomes. Checked for every call, so without isinstance, which is slow for protocols."""
-    return hasattr(tool, "run_once")
+    return hasattr(tool, "run_with_ledger")
 
 
-def result_from_ledger(text: str) -> OnceResult:
+def result_from_ledger(text: str) -> LedgerResult:
     """Return the result for the JSON of a stored outcome."""
     outcome = msgspec.json.decode(text, type=LedgerOutcome)
-    return OnceResult(
+    return LedgerResult(
         msgspec.convert(outcome.outcome, Outcome),
         is_reused=True,
         is_in_ledger=True,

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from noetl_activities.duckdb import tool as duckdb_tool
-from noetl_activities.once import LedgerOutcome, LedgerSlot, OnceResult, OnceTool
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerOutcome, LedgerResult, LedgerSlot, LedgerTool
 from noetl_compiler.sql_effects import sql_effect
 
 from .conftest import Context, request
@@ -37,16 +37,16 @@ class File:
     def has_ledger(self) -> bool:
         return "noetl_ledger" in self.query("show tables")
 
-    async def run(self, sql: str, n: int = 1, key: str = "42/k") -> OnceResult:
+    async def run(self, sql: str, n: int = 1, key: str = "42/k") -> LedgerResult:
         request_ = request("duckdb", command=sql, database=str(self.path))
-        return await duckdb_tool.TOOL.run_once(request_, Context(), _once(n, key))
+        return await duckdb_tool.TOOL.run_with_ledger(request_, Context(), _slot(n, key))
 
-    async def find(self) -> OnceResult | None:
+    async def find(self) -> LedgerResult | None:
         request_ = request("duckdb", database=str(self.path))
-        return await duckdb_tool.TOOL.find_outcome(request_, Context(), _once(1, "42/k"))
+        return await duckdb_tool.TOOL.find_outcome(request_, Context(), _slot(1, "42/k"))
 
 
-def _once(n: int, key: str) -> LedgerSlot:
+def _slot(n: int, key: str) -> LedgerSlot:
     return LedgerSlot(key, n, _text)
 
 
@@ -63,7 +63,7 @@ INSERT = "insert into t values (1); select count(*) as n from t"
 
 
 async def test_a_second_attempt_takes_the_outcome(file: File) -> None:
-    assert isinstance(duckdb_tool.TOOL, OnceTool)
+    assert isinstance(duckdb_tool.TOOL, LedgerTool)
     assert await file.find() is None
     first = await file.run(INSERT)
     second = await file.run(INSERT)
@@ -133,5 +133,5 @@ async def test_the_compiler_reports_before_what_duckdb_reports_then(file: File, 
 async def test_a_file_that_is_missing_is_not_made_by_asking(tmp_path: Path) -> None:
     path = tmp_path / "none.duckdb"
     request_ = request("duckdb", database=str(path))
-    assert await duckdb_tool.TOOL.find_outcome(request_, Context(), _once(1, "k")) is None
+    assert await duckdb_tool.TOOL.find_outcome(request_, Context(), _slot(1, "k")) is None
     assert not await asyncio.to_thread(path.exists)

@@ -15,15 +15,15 @@ from typing import NamedTuple
 
 import asyncpg
 
-from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, result_from_ledger
 from noetl_activities.postgres.connect import Connection
 from noetl_activities.postgres.errors import SQL_ERRORS
 from noetl_activities.postgres.transaction import transaction
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["StatementsResult", "run_once"]
+__all__ = ["StatementsResult", "run_with_ledger"]
 
 _READ_ONLY = ("SELECT", "SHOW", "EXPLAIN")
 """Command tags of statements that usually write nothing, unless they call a function that does."""
@@ -48,9 +48,9 @@ class _LedgerError(Exception):
     """The role may not write to the ledger, so the transaction failed."""
 
 
-async def run_once(
+async def run_with_ledger(
     connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot
-) -> OnceResult:
+) -> LedgerResult:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises the errors of ``run``."""
     access = await ledger.check_access(connection)
     text = await ledger.read_outcome(connection, slot.key, slot.repetition) if access == "usable" else None
@@ -63,7 +63,7 @@ async def run_once(
     except _LedgerError:
         await ledger.warn_without_ledger(connection)
         async with transaction(connection):
-            return OnceResult((await run()).outcome)
+            return LedgerResult((await run()).outcome)
     except asyncpg.PostgresError:
         text = await _find_outcome(connection, slot)
         if text is None:
@@ -76,11 +76,11 @@ async def run_once(
 
 async def _run_and_store(
     connection: Connection, run: Callable[[], Awaitable[StatementsResult]], slot: LedgerSlot, access: ledger.Access
-) -> OnceResult:
+) -> LedgerResult:
     async with transaction(connection):
         result = await run()
         is_in_ledger = await _store_outcome(connection, result, slot, access)
-    return OnceResult(result.outcome, is_in_ledger=is_in_ledger)
+    return LedgerResult(result.outcome, is_in_ledger=is_in_ledger)
 
 
 async def _store_outcome(

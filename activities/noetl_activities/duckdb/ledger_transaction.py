@@ -11,12 +11,12 @@ from contextlib import suppress
 
 from noetl_activities.duckdb.calls import RunningCall
 from noetl_activities.duckdb.driver import duckdb
-from noetl_activities.once import LedgerSlot, OnceResult, result_from_ledger
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, result_from_ledger
 from noetl_activities.sinks import duckdb_ledger as ledger
 from noetl_activities.sinks.ledger import is_time_to_prune
 
-__all__ = ["LEDGER", "NON_TRANSACTIONAL", "run_once", "statement_kinds", "stores_outcome"]
+__all__ = ["LEDGER", "NON_TRANSACTIONAL", "run_with_ledger", "statement_kinds", "stores_outcome"]
 
 LEDGER = "ledger"
 """The lock for creating the ledger, and for storing rows together with an entry."""
@@ -46,9 +46,9 @@ def statement_kinds(connection: duckdb.DuckDBPyConnection, statements: Sequence[
     return {str(statement.type.name) for text in statements for statement in connection.extract_statements(text)}
 
 
-def run_once(
+def run_with_ledger(
     connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot, running_call: RunningCall
-) -> OnceResult:
+) -> LedgerResult:
     """Run the statements in one transaction, unless the ledger has their outcome. Raises the errors of ``run``.
 
     Only one process has the file open, so concurrent attempts run in it, one after the other: DuckDB would reject the
@@ -64,13 +64,13 @@ def run_once(
             return _run_in_transaction(connection, run, slot)
         except duckdb.TransactionException as error:
             if any(phrase in str(error) for phrase in _TRANSACTION_REFUSALS):
-                return OnceResult(run())
+                return LedgerResult(run())
             raise
 
 
 def _run_in_transaction(
     connection: duckdb.DuckDBPyConnection, run: Callable[[], Outcome], slot: LedgerSlot
-) -> OnceResult:
+) -> LedgerResult:
     connection.begin()
     try:
         outcome = run()
@@ -82,4 +82,4 @@ def _run_in_transaction(
         with suppress(duckdb.Error):  # a commit that failed has ended the transaction
             connection.rollback()
         raise
-    return OnceResult(outcome, is_in_ledger=True)
+    return LedgerResult(outcome, is_in_ledger=True)

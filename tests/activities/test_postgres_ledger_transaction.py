@@ -13,8 +13,8 @@ import asyncpg
 import msgspec
 import pytest
 
-from noetl_activities.once import LedgerOutcome, LedgerSlot, OnceResult, OnceTool
 from noetl_activities.outcome import Outcome
+from noetl_activities.outcome_ledger import LedgerOutcome, LedgerResult, LedgerSlot, LedgerTool
 from noetl_activities.postgres import tool as postgres_tool
 from noetl_compiler.sql_effects import sql_effect
 from noetl_temporal.stack.addresses import Addresses
@@ -32,11 +32,11 @@ class Base:
         self.owner = owner
         self.key = f"42/{uuid.uuid4().hex}"
 
-    async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> OnceResult:
+    async def run(self, sql: str, n: int = 1, *params: Any, context: Context | None = None) -> LedgerResult:
         request_ = request("postgres", "pg", query=sql, params=list(params) or None)
-        return await postgres_tool.TOOL.run_once(request_, context or self.context, self.slot(n))
+        return await postgres_tool.TOOL.run_with_ledger(request_, context or self.context, self.slot(n))
 
-    async def find(self, n: int = 1) -> OnceResult | None:
+    async def find(self, n: int = 1) -> LedgerResult | None:
         return await postgres_tool.TOOL.find_outcome(request("postgres", "pg"), self.context, self.slot(n))
 
     def slot(self, n: int) -> LedgerSlot:
@@ -85,7 +85,7 @@ INSERT = "insert into t values (1); select count(*)::int as n from t"
 
 
 async def test_a_second_attempt_takes_the_outcome(base: Base) -> None:
-    assert isinstance(postgres_tool.TOOL, OnceTool)
+    assert isinstance(postgres_tool.TOOL, LedgerTool)
     assert await base.find() is None
     first = await base.run(INSERT)
     second = await base.run(INSERT)
@@ -204,8 +204,8 @@ async def test_the_caller_decides_how_an_outcome_is_stored(base: Base) -> None:
 
     slot = LedgerSlot(base.key, 1, short)
     request_ = request("postgres", "pg", query=INSERT)
-    assert (await postgres_tool.TOOL.run_once(request_, base.context, slot)).outcome.result["rows"] == [{"n": 1}]
-    assert (await postgres_tool.TOOL.run_once(request_, base.context, slot)).outcome == Outcome("ok", "***")
+    assert (await postgres_tool.TOOL.run_with_ledger(request_, base.context, slot)).outcome.result["rows"] == [{"n": 1}]
+    assert (await postgres_tool.TOOL.run_with_ledger(request_, base.context, slot)).outcome == Outcome("ok", "***")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
