@@ -43,7 +43,7 @@ from noetl_temporal.machine.facts import (
     ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 IN_FLIGHT = 100
 WINDOW = 50
@@ -112,7 +112,7 @@ class Meter:
         self._now = EPOCH_MS
         self._values = SimulatedValues(random.Random(1))
 
-    def drive(self, machine: Machine | LoopMachine, items: int = 0) -> None:
+    def drive(self, machine: PlaybookMachine | LoopMachine, items: int = 0) -> None:
         in_flight: deque[Callable[[int], Fact]] = deque([partial(Started, payload={"items": list(range(items))})])
         while in_flight:
             commands = self._feed(machine, in_flight.popleft())
@@ -129,7 +129,7 @@ class Meter:
         best = min(statistics.mean(window) for window in windows)
         return Cost(len(laps), statistics.mean(laps), sum(laps[:tenth]) / tenth, sum(laps[-tenth:]) / tenth, best)
 
-    def _feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
+    def _feed(self, machine: PlaybookMachine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         event = fact(self._now)
         start = time.thread_time()
@@ -200,8 +200,8 @@ def facts(only: str, is_profiled: bool) -> None:
         )
 
 
-def _machine(text: str) -> Machine:
-    return Machine(compile_or_raise(text), execution_id=1, limit=STORED_BYTES)
+def _machine(text: str) -> PlaybookMachine:
+    return PlaybookMachine(compile_or_raise(text), execution_id=1, limit=STORED_BYTES)
 
 
 def main() -> None:

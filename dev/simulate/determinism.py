@@ -15,7 +15,7 @@ from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.facts import Continued, TimerFired, ToolFinished
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 __all__ = ["check_determinism"]
 
@@ -32,15 +32,15 @@ def check_determinism(run_trace: RunTrace) -> None:
                 _check_refusals(run_trace, trace)
 
 
-def _new_machine(run_trace: RunTrace, trace: MachineTrace, state: Any = None) -> Machine | LoopMachine:
+def _new_machine(run_trace: RunTrace, trace: MachineTrace, state: Any = None) -> PlaybookMachine | LoopMachine:
     if trace.name:
         return loop_machine(trace.chunk_input, state, limit=run_trace.store.limit)
-    return Machine(run_trace.graph, execution_id=EXECUTION_ID, state=state, limit=run_trace.store.limit)
+    return PlaybookMachine(run_trace.graph, execution_id=EXECUTION_ID, state=state, limit=run_trace.store.limit)
 
 
 def _restored_machine(
-    run_trace: RunTrace, trace: MachineTrace, machine: Machine | LoopMachine
-) -> Machine | LoopMachine:
+    run_trace: RunTrace, trace: MachineTrace, machine: PlaybookMachine | LoopMachine
+) -> PlaybookMachine | LoopMachine:
     return _new_machine(run_trace, trace, json.loads(json.dumps(machine.snapshot())))
 
 
@@ -102,7 +102,7 @@ def _check_refusals(run_trace: RunTrace, trace: MachineTrace) -> None:
     _must_refuse(machine, Continued(at), "a fact after a ProtocolError")
 
 
-def _must_refuse(machine: Machine | LoopMachine, fact: Any, description: str) -> None:
+def _must_refuse(machine: PlaybookMachine | LoopMachine, fact: Any, description: str) -> None:
     try:
         machine.feed(fact)
     except ProtocolError:

@@ -49,14 +49,14 @@ from noetl_temporal.machine.facts import (
     ValuesStored,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 __all__ = ["Host", "HostWorld"]
 
 MAX_COMMAND_BYTES = 1_500_000
 MAX_FEED_SECONDS = 2.0
 FACT: Any = Fact
-Make = Callable[[Any], "Machine | LoopMachine"]
+Make = Callable[[Any], "PlaybookMachine | LoopMachine"]
 
 
 class Alarm(Protocol):

@@ -25,7 +25,7 @@ from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.ids import EventIds
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.state import Pending, state_snapshot
 from noetl_temporal.machine.steps import exits, loops, routes
 from noetl_temporal.machine.tasks import plan
@@ -221,8 +221,8 @@ MUTATIONS = (
     Mutation("what is ready outlives a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_ready)),
     Mutation("6a: a cancel meets the final step", ENGINE, "_cancel_requested", replaced_by(_finish_at_once)),
     Mutation("6a: a second cancel skips the cleanup", ENGINE, "_cancel_requested", replaced_by(_never_skips)),
-    Mutation("6a: the cleanup has a bound", Machine, "_set_deadline", wrapped_by(_no_cleanup_deadline)),
-    Mutation("6: fail_fast of a playbook", Machine, "_stop", wrapped_by(_never_fails_fast)),
+    Mutation("6a: the cleanup has a bound", PlaybookMachine, "_set_deadline", wrapped_by(_no_cleanup_deadline)),
+    Mutation("6: fail_fast of a playbook", PlaybookMachine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("22: fail_fast of a loop", LoopMachine, "_stop", wrapped_by(_never_fails_fast)),
     Mutation("19a: failures belong to a run", routes, "_exit_after_failure", wrapped_by(_handled_by_name)),
     Mutation("22: chunks count what failed", looping, "record_report", wrapped_by(_counts_the_last_chunk)),
@@ -232,7 +232,7 @@ MUTATIONS = (
     Mutation("27: a called playbook gets stored lists", CallInput, "overridden_by", wrapped_by(_forgets_stored_lists)),
     Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
-    Mutation("a loop cancelled from outside failed", Machine, "_chunk_finished", wrapped_by(_outside_is_well)),
+    Mutation("a loop cancelled from outside failed", PlaybookMachine, "_chunk_finished", wrapped_by(_outside_is_well)),
     Mutation("22c: what a chunk gives back runs", looping, "record_report", wrapped_by(_loses_the_rest)),
     Mutation("22c: chunks of a sequential loop in order", looping, "record_report", wrapped_by(_gives_the_rest_last)),
     Mutation("22c: chunks share max_in_flight", chunks, "_free_share", replaced_by(_whole_share)),

@@ -15,7 +15,7 @@ from dev.simulate.paused_calls import PausedCalls
 from noetl_temporal.machine.control import pause_refusal, resume_refusal, retry_refusal
 from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import held_steps
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 if TYPE_CHECKING:
     from dev.simulate.host import Host
@@ -116,7 +116,11 @@ class Operators:
         return self._requests
 
 
-def _playbook_of(host: Host) -> Machine | None:
+def _playbook_of(host: Host) -> PlaybookMachine | None:
     """Return the machine of the host if it is a playbook that is running."""
     machine = host.machine
-    return machine if isinstance(machine, Machine) and not host.is_over and machine.state.phase == "running" else None
+    return (
+        machine
+        if isinstance(machine, PlaybookMachine) and not host.is_over and machine.state.phase == "running"
+        else None
+    )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from noetl_temporal.machine.commands import AnswerWait, CloseWait, OpenWait
 from noetl_temporal.machine.facts import Answered, Decided, Signalled, WaitClosed, WaitOpened
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal
 
@@ -92,7 +92,7 @@ class People:
     def _signal(self, host: Host) -> None:
         machine = host.machine
         signal = Signal(self._rng.choice(NAMES), self._rng.randint(0, 99), self._rng.choice(KEYS))
-        if host.is_over or not isinstance(machine, Machine):
+        if host.is_over or not isinstance(machine, PlaybookMachine):
             return
         if signal_refusal(machine.graph, machine.state, signal, []) is None:
             host.feed(Signalled(host.world.now, self._id(), signal))
@@ -100,7 +100,7 @@ class People:
     def _decide(self, host: Host) -> None:
         machine = host.machine
         approvals = [wait for wait in machine.state.waits.values() if wait.kind == "approval"]
-        if host.is_over or not approvals or not isinstance(machine, Machine):
+        if host.is_over or not approvals or not isinstance(machine, PlaybookMachine):
             return
         wait = self._rng.choice(approvals)
         decision = Decided(host.world.now, self._id(), wait.id, self._rng.random() < 0.5, "ann", form={"amount": 3})

@@ -32,7 +32,7 @@ from noetl_temporal.machine.facts import ChunkReport, LimitReached, ReturnReques
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.matching import may_wait
 
 __all__ = ["EXECUTION_ID", "World"]
@@ -206,8 +206,8 @@ class World:
         trace = self.run_trace.traces[""] = MachineTrace("")
         limit = self.store.limit
 
-        def make(state: Any) -> Machine:
-            return Machine(graph, execution_id=EXECUTION_ID, state=state, limit=limit)
+        def make(state: Any) -> PlaybookMachine:
+            return PlaybookMachine(graph, execution_id=EXECUTION_ID, state=state, limit=limit)
 
         main = Host(self, trace, make, lambda _: None)
         self._hosts.insert(0, main)

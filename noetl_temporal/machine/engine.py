@@ -2,8 +2,9 @@
 
 How it works. A machine has *runs*: runs of steps in the machine of a playbook, iterations in that of a loop. A run
 executes a pipeline of tasks (tasks/pipeline.py), or waits for its loop. A fact (intake.py) resumes the run that it
-concerns; then the machine *settles*: new runs start (``_proceed``) and calls begin (``_begin_ready``), until nothing
-more can happen without a new fact or the budget of the workflow task is spent. The rest stays in the state.
+concerns. Then the machine starts all work that is ready (``_start_ready_work``): new runs (``_start_runs_or_finish``)
+and calls (``_begin_ready``), until nothing more can happen without a new fact or the budget of the workflow task is
+spent. What the budget does not allow stays ready in the state.
 
 Calls begin only in ``_begin_ready``, as the rules of stopping require (stopping.py). A paused machine begins nothing,
 by a check at the same place, and still applies facts. A cancel ends the pause; after any other stop the cleanup waits
@@ -56,14 +57,14 @@ R = TypeVar("R", bound=Run)
 
 
 class Engine(Stopping[S, R], Generic[S, R]):
-    """Runs of pipelines under one stop, one budget, one log."""
+    """A machine without its rules for starting and ending runs, which the subclasses for playbooks and loops add."""
 
     def _set_state(self, state: S) -> None:
         super()._set_state(state)
         self._runs = self._runs_in(state)
         self._pipelines: dict[str, Pipeline] = {}
 
-    # ---- what a shell sees ----------------------------------------------------------------------------------------
+    # ---- for the shell ----------------------------------------------------------------------------------------------
 
     def snapshot(self) -> Json:
         """Return the state as plain JSON, with the version of its format."""
@@ -198,21 +199,21 @@ class Engine(Stopping[S, R], Generic[S, R]):
         self.state.ids.begin_run()
         self._restart_timers(fact.at)
 
-    # ---- settling -------------------------------------------------------------------------------------------------
+    # ---- ready work -----------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _start_ready_work(self) -> None:
         while self.state.phase == "running":
             if not self._lacks_value(ARRIVALS):
                 self._reader = ARRIVALS
-                if ARRIVALS in self.state.readers and self._may_start():  # else they keep their values
+                if ARRIVALS in self.state.readers and self._may_start():  # else their values must stay loaded
                     del self.state.readers[ARRIVALS]
-                self._proceed()
+                self._start_runs_or_finish()
             has_ended = self.state.phase == "running" and self._begin_ready()
-            if self.state.phase != "running" or not (self._settle_inside() or has_ended):
+            if self.state.phase != "running" or not (self._start_ready_inner_work() or has_ended):
                 return
 
     def _begin_ready(self) -> bool:
-        """Begin calls in order; True if a run ended instead, so that there is more to settle.
+        """Begin calls in order; True if a run ended instead, so that other runs may start.
 
         It stops at the first run that may not begin: thousands may wait behind it, and this runs at every fact.
         """
@@ -264,7 +265,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _has_ready_work(self) -> bool:
         return bool(self.state.ready) and self.state.phase == "running"
 
-    def _request_again(self, owner: str) -> None:
+    def _request_storing_again(self, owner: str) -> None:
         self._mark_ready(self._runs[owner])
 
     def _mark_ready(self, run: R) -> None:
@@ -311,61 +312,61 @@ class Engine(Stopping[S, R], Generic[S, R]):
         """End a wait of this machine by its answer."""
         self._end_wait(wait, "done", {"status": "ok", "result": answer.result})
 
-    # ---- machines inside this one (regions/) ----------------------------------------------------------------------
+    # ---- inner machines (regions/) --------------------------------------------------------------------------------
 
-    def _inside(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
-        """Return the machines inside, each with the run that it belongs to."""
+    def _inner_machines(self) -> Iterable[tuple[str, Engine[Any, Any]]]:
+        """Return the inner machines, each with the id of the run of this machine that it executes."""
         return ()
 
-    def _settle_inside(self) -> bool:
-        """Settle the machines inside; True if one of them ended, so that there is more to settle."""
+    def _start_ready_inner_work(self) -> bool:
+        """Start the ready work of the inner machines; True if one of them ended, so that other runs may start."""
         return False
 
     def has_run(self, id_: str) -> bool:
-        """Whether the run belongs to this machine or to a machine inside it."""
-        return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inside())
+        """Whether the run belongs to this machine or to an inner one."""
+        return id_ in self._runs or any(inner.has_run(id_) for _, inner in self._inner_machines())
 
     def _machine_of_run(self, id_: str) -> Engine[Any, Any]:
-        """Return the machine of a run: this one, or one inside; this one for what belongs to no run."""
+        """Return the machine that a run belongs to, this or an inner one; this one if no machine has the run."""
         if id_ not in self._runs:
-            for owner, inner in self._inside():
+            for owner, inner in self._inner_machines():
                 if inner.has_run(id_):
                     self._runs[owner]  # its state is about to change: a checkpoint copies it
                     return inner._machine_of_run(id_)
         return self
 
     def _runs_with_holds(self) -> set[str]:
-        """Return the runs inside of which a step is held: their timeouts are suspended."""
+        """Return the ids of runs that contain a held step, so that their timeouts are suspended."""
         run_ids = set[str]()
         if any(wait.kind == "held" for wait in self.state.waits.values()):
-            for id_, machine in self._inside():
+            for id_, machine in self._inner_machines():
                 inner_ids = machine._runs_with_holds()
                 run_ids |= {id_, *inner_ids} if inner_ids else inner_ids
         return run_ids
 
     def _may_load_for(self, fact: Fact) -> bool:
-        """The rows of a claim are needed under a stop, too: they are released."""
+        """See Intake. A stopped machine loads the rows of a claim, too, because it must release them."""
         if super()._may_load_for(fact):
             return True
         call = self.state.pending.get(fact.call_id) if isinstance(fact, ToolFinished) else None
         return call is not None and self._machine_of_run(call.owner)._claims(call.owner)
 
-    # ---- what each machine decides --------------------------------------------------------------------------------
+    # ---- defined by each machine ----------------------------------------------------------------------------------
 
     @abstractmethod
     def _runs_in(self, state: S) -> Runs[R]:
-        """Wrap the state's runs in ``Runs``, store that in the state and return it."""
+        """Replace the runs of the state by ``Runs`` of them (rollback.py), and return these."""
 
     @abstractmethod
     def _start(self, fact: Started) -> None: ...
 
     @abstractmethod
     def _values_stored(self, owner: str, fact: ValuesStored) -> None:
-        """The values of the run ``owner``, or of the whole machine, were stored."""
+        """Use the references to values that were stored for the run ``owner``; "" is the whole machine."""
 
     @abstractmethod
-    def _proceed(self) -> None:
-        """Start runs within the budget; end the machine if nothing is left."""
+    def _start_runs_or_finish(self) -> None:
+        """Start runs within the budget; finish the machine if it has nothing left to do."""
 
     @abstractmethod
     def _may_start(self) -> bool:
@@ -387,19 +388,19 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _warn(self, message: str) -> None: ...
 
     def _claims(self, run_id: str) -> bool:
-        """Whether the run claims rows, also while the machine stops."""
+        """Whether the run is a claim of rows that also completes while the machine stops."""
         del run_id
         return False
 
     def _hold_ended(self, run: R) -> None:
-        """A held run has timed out."""
+        """End a held run, whose time to wait for a person is over."""
         raise ProtocolError(f"{run.id} cannot be held")
 
     def _return_items(self) -> None:
         """Begin no further items; the remaining ones go to the next chunk."""
         raise ProtocolError("this machine has no items to return")
 
-    # ---- loops, which only a playbook's machine has; a loop's own has none ------------------------------------------
+    # ---- loops of steps: only the machines of playbooks and iterations have them ----------------------------------
 
     def _begin_loop(self, run: R) -> bool:
         """Begin chunks of the loop of a run without a pipeline, or keep it ready; True if the run ended instead."""
@@ -410,5 +411,5 @@ class Engine(Stopping[S, R], Generic[S, R]):
         raise ProtocolError(f"{run.id} has no loop")
 
     def _chunk_finished(self, run: R, fact: ChunkFinished, *, cancelled_here: bool) -> None:
-        """A chunk of the run's loop ended; ``cancelled_here``: this machine cancelled it."""
+        """Apply the report of a chunk of the run's loop. ``cancelled_here``: this machine cancelled the chunk."""
         raise ProtocolError(f"{run.id} has no loop, {fact.chunk_id} ended {cancelled_here=}")

@@ -44,7 +44,9 @@ R = TypeVar("R", bound=Run)
 
 
 class Intake(ABC, Generic[S, R]):
-    """The part of a machine that applies facts. ``limit`` is the maximum size of a value in bytes."""
+    """The part of a machine that applies facts. ``file`` is the name of the playbook's file, ``limit`` the maximum size
+    of a value in bytes.
+    """
 
     _runs: Runs[R]
 
@@ -67,14 +69,14 @@ class Intake(ABC, Generic[S, R]):
 
     @abstractmethod
     def _apply(self, fact: Fact) -> None:
-        """Resume the run that the fact concerns."""
+        """Apply the fact to the state, and resume the run that it concerns."""
 
     @abstractmethod
-    def _settle(self) -> None:
-        """Start runs and calls that may start now."""
+    def _start_ready_work(self) -> None:
+        """Start the runs and calls that are ready, within the budget."""
 
     @abstractmethod
-    def _request_again(self, owner: str) -> None:
+    def _request_storing_again(self, owner: str) -> None:
         """Make the run ready, so that it requests its values to be stored again."""
 
     @abstractmethod
@@ -119,8 +121,8 @@ class Intake(ABC, Generic[S, R]):
     def _apply_or_defer(
         self, fact: Fact, needs: Mapping[str, StoredRef] = _NOTHING, index: int | None = None
     ) -> list[Command]:
-        """Apply the fact, or insert it among those deferred at this index, by default the end: it ``needs`` values that
-        are loaded now.
+        """Apply the fact; defer it if it needs a stored value that is not loaded. ``needs`` are the loaded values
+        for which it was deferred before, ``index`` is its position among the deferred facts, by default the last.
         """
         if _refers_to_stored(fact):
             self.state.has_stored = True
@@ -128,32 +130,32 @@ class Intake(ABC, Generic[S, R]):
         self.budget.work(FACT_WORK)
         if not self.state.has_stored:
             self._apply(fact)
-            return self._settle_and_collect()
+            return self._start_ready_work_and_collect()
         error = "" if self._may_load_for(fact) else STOPPED
         missing_value = self._run_or_roll_back(partial(self._apply, fact), error)
         if missing_value is None:
-            return self._settle_and_collect()
+            return self._start_ready_work_and_collect()
         deferred = self.state.deferred
         deferred.insert(len(deferred) if index is None else index, Deferral(fact, _with(needs, missing_value)))
         return []
 
-    def _settle_and_collect(self) -> list[Command]:
-        """Start runs and calls, and return all commands so far. A reader that lacks a value waits; the others start."""
+    def _start_ready_work_and_collect(self) -> list[Command]:
+        """Start ready runs and calls, and return all commands so far. Those that lack a stored value are left out."""
         if not self.state.has_stored:
-            self._settle()
+            self._start_ready_work()
             return self._journal.feed.commands
         at, earlier = self._journal.feed.at, self._journal.feed.commands
         self._journal.open(at)
-        while (missing_value := self._run_or_roll_back(self._settle)) is not None:
+        while (missing_value := self._run_or_roll_back(self._start_ready_work)) is not None:
             readers = self.state.readers
             readers[self._reader] = _with(readers.get(self._reader, {}), missing_value)
             self._journal.open(at)
         return earlier + self._journal.feed.commands
 
     def _run_or_roll_back(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
-        """Run ``change``. If it needs a value that is not loaded, roll the state back and return that value.
+        """Run ``change``. If it needs a value that is not loaded, roll the state back and return the reference.
 
-        With ``missing`` such a value fails the template that reads it instead.
+        With a text in ``missing``, the template that reads such a value fails with this text instead.
         """
         before, size = self._checkpoint(), self.budget.bytes
         try:
@@ -206,7 +208,7 @@ class Intake(ABC, Generic[S, R]):
         if self.state.phase == "running":
             self._wake_readers()
             self._journal.open(fact.at)
-            commands += self._settle_and_collect()
+            commands += self._start_ready_work_and_collect()
         return commands
 
     def _wake_readers(self) -> None:
@@ -216,16 +218,16 @@ class Intake(ABC, Generic[S, R]):
                 del self.state.readers[id_]
 
     def _request_lost_values(self, fact: Restored) -> list[Command]:
-        """A new shell has no loads or stores in progress: request again what is still needed."""
+        """Request loads and stores again, because those of the earlier workflow run are lost."""
         pending = self.state.pending
         for id_, operation in [entry for entry in pending.items() if entry[1].kind in ("store", "load")]:
             del pending[id_]
             if operation.owner:
-                self._request_again(operation.owner)
+                self._request_storing_again(operation.owner)
         return self._apply_or_defer(fact)
 
     def _apply_deferred(self, at: int) -> list[Command]:
-        """Apply the deferred facts whose values are loaded, or never will be, in order, at this time."""
+        """Apply the deferred facts whose values are loaded or will not be loaded any more, in order, at this time."""
         commands, index = list[Command](), 0
         while index < len(self.state.deferred) and self.state.phase == "running":
             deferral = self.state.deferred[index]
@@ -241,7 +243,7 @@ class Intake(ABC, Generic[S, R]):
         return commands
 
     def _drop_loads(self) -> None:
-        """The machine ends: cancel all loads."""
+        """Cancel all loads, because the machine ends."""
         self.state.deferred.clear()
         self.state.readers.clear()
         pending = self.state.pending

@@ -1,4 +1,4 @@
-"""The part of a playbook's machine that runs the loops of steps: it cuts them into chunks and joins their reports."""
+"""The part of a playbook's machine that runs the loops of steps, divides them into chunks and joins their reports."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Looping(Starting):
                 if step_loops.open_loop(self._execution, step, step.loop, run, self.budget, self._limit) is None:
                     self._mark_ready(run)
                     return False
-                if self._keeps_items(run):
+                if self._begin_storing_items(run):
                     return False
             elif not run.loop_event_id:
                 step_loops.emit_loop_started(self._execution, step, step.loop, run, run.loop)
@@ -49,8 +49,8 @@ class Looping(Starting):
             return self._loop_failed(run, failure)
         return self._end_loop_when_over(run)
 
-    def _keeps_items(self, run: StepRun) -> bool:
-        """Store the items of a large loop before any of them begins; the run waits for that."""
+    def _begin_storing_items(self, run: StepRun) -> bool:
+        """Request that the items of a large loop are stored; True if its chunks must wait for that."""
         progress = _loop_of(run)
         values = items_to_store(progress, self._limit)
         if values is None:
@@ -61,7 +61,9 @@ class Looping(Starting):
         return True
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
-        """Begin as many chunks as possible; the run stays ready if only the budget or calls in flight prevent more."""
+        """Begin as many chunks as possible. The run stays ready if only the budget or operations in flight prevent
+        another chunk.
+        """
         progress = _loop_of(run)
         while self._can_begin():
             command = step_loops.begin_chunk(self._execution, step, loop, run, progress)
@@ -94,7 +96,7 @@ class Looping(Starting):
         self._end_loop_when_over(run)
 
     def _end_loop_when_over(self, run: StepRun) -> bool:
-        """End the loop if no items are left and no chunk is in flight; True if it ended."""
+        """End the loop if no item is left to begin and no chunk is in flight; True if it ended."""
         step, progress = self.graph.steps[run.step], _loop_of(run)
         if progress.chunks or progress.ranges:
             return False
@@ -130,7 +132,7 @@ class Looping(Starting):
         self._end_or_hold(run, replace(end, outcome=with_row(end.outcome, row)), LOOP)
 
     def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
-        """A template failed before the loop began, or there was no slot for a chunk; True if the run ended."""
+        """Fail the loop, because a template failed before it began or a chunk got no slot; True if the run ended."""
         step, outcome = self.graph.steps[run.step], template_outcome(failure)
         if run.loop is None:
             self._end_or_hold(run, End("error", outcome, None, failure.span or step.span))
@@ -152,14 +154,14 @@ class Looping(Starting):
         return () if run.loop is None else tuple(run.loop.chunks)
 
     def _items_stored(self, run: StepRun, fact: ValuesStored) -> None:
-        """The items and scope of a loop were stored: drop them, unless that failed."""
+        """Replace the items and scope of a loop by references to them; they stay in the state if storing failed."""
         if not fact.error:
             replace_by_refs(_loop_of(run), fact.references)
         self._mark_ready(run)
 
     @abstractmethod
     def _end_or_hold(self, run: StepRun, end: End, kind: str = "") -> None:
-        """End the run of a step."""
+        """End the run of a step, or hold it if it failed and a person is to decide. ``kind`` is that of its result."""
 
 
 def _loop_of(run: StepRun) -> LoopProgress:

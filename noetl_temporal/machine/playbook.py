@@ -1,10 +1,10 @@
 """The machine of a playbook: facts in, commands out.
 
 How it works. A run is a set of tokens. ``feed`` (intake.py) applies one fact, resumes the step that it concerns, and
-then settles: arrivals at steps become runs of steps or wait at joins, until nothing more can happen without a new fact.
-When the only tokens left wait at the final step, that step runs, once, and the run ends. After every stop the final
-step runs too, as cleanup, for at most its own timeout or CLEANUP_SECONDS; a second cancel request skips it
-(semantics.md 6a).
+starts all work that is ready: arrivals at steps become runs of steps or wait at joins, until nothing more can happen
+without a new fact. When the only tokens left wait at the final step, that step runs, once, and the run ends. After
+every stop the final step runs too, as cleanup, for at most its own timeout or CLEANUP_SECONDS; a second cancel request
+skips it (semantics.md 6a).
 
 The parts: starting.py begins the run, steps/ begins and ends runs of steps and follows their routes, Joins (join.py)
 decides which waiting steps may run, the engine's pipelines run tasks, looping.py runs loops, ending.py ends the run.
@@ -43,7 +43,7 @@ from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred_failures
 from noetl_temporal.machine.tasks.task_executions import End
 
-__all__ = ["MAX_IDLE_STARTS", "Machine"]
+__all__ = ["MAX_IDLE_STARTS", "PlaybookMachine"]
 
 MAX_IDLE_STARTS = 10_000
 """How many steps may start without a call ending in between: a cycle of steps without calls would never end."""
@@ -52,10 +52,10 @@ _VALUES = "values"
 """The id under which large values of the request and of ``set`` are stored."""
 
 
-class Machine(Looping):
-    """One run of a graph. ``state`` is the ``snapshot`` of an earlier machine, or the state itself of a machine inside
-    another. ``secrets_key`` signs references to secrets; it is the same in the whole run and unknown outside. Without
-    it templates see no secrets.
+class PlaybookMachine(Looping):
+    """One run of a graph. ``state`` is the ``snapshot`` of an earlier machine; an inner machine gets its state itself.
+    ``limit`` is the maximum size of a value in bytes. ``secrets_key`` signs references to secrets; it is the same in
+    the whole run and unknown outside. Without it templates see no secrets.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Machine(Looping):
         return runs
 
     def move_slots(self, seed: int) -> None:
-        """Move the id slots of chunks after a reset of this run or its caller: they must differ from earlier ones."""
+        """Move the slots of event ids for chunks, so that after a reset of this run or its caller they are unused."""
         self.state.first_slot = step_loops.moved_slot(self.state.first_slot, seed)
 
     # ---- facts ----------------------------------------------------------------------------------------------------
@@ -120,10 +120,10 @@ class Machine(Looping):
 
     # ---- tokens ---------------------------------------------------------------------------------------------------
 
-    def _proceed(self) -> None:
+    def _start_runs_or_finish(self) -> None:
         state = self.state
         if state.is_idling:
-            self._keep_large_values()
+            self._begin_storing_large_values()
         while state.phase == "running" and self.state.pause is None:
             while state.arrivals and state.phase == "running" and self._may_start():
                 self._arrive(*state.arrivals.pop(0))
@@ -205,7 +205,7 @@ class Machine(Looping):
         self._end_or_hold(run, End("error", template_outcome(failure), None, failure.span or step.span))
 
     def _enter(self, step: Step, run: StepRun) -> None:
-        """Begin a run that was admitted."""
+        """Begin a run of a step that may run."""
         try:
             run.event_id = emit_started(self._execution, step, run)
             self._add_run(run)
@@ -240,8 +240,8 @@ class Machine(Looping):
 
     # ---- runs -----------------------------------------------------------------------------------------------------
 
-    def _keep_large_values(self) -> None:
-        """Store large values before the run continues as new, so that they are not copied."""
+    def _begin_storing_large_values(self) -> None:
+        """Request that large values are stored before the run continues as new, so that they are not copied."""
         state = self.state
         if self._limit <= INLINE_BYTES or state.stop is not None or _VALUES in state.pending:
             return
@@ -250,13 +250,15 @@ class Machine(Looping):
             state.pending[_VALUES] = Pending("store", "")
             self._journal.send(StoreValues(_VALUES, tuple(values), f"{len(values)} large values"))
 
-    def _drop_values(self) -> None:
-        """The machine ends: do not wait for values to be stored."""
+    def _cancel_storing_large_values(self) -> None:
+        """Cancel the storing of large values, because the machine ends."""
         if self.state.pending.pop(_VALUES, None) is not None:
             self._journal.send(Cancel(_VALUES))
 
     def _values_stored(self, owner: str, fact: ValuesStored) -> None:
-        """The items and scope of a loop, or large values of the run, were stored: drop them, unless that failed."""
+        """See Engine. Stored values are the items and scope of a loop, or large values of the run. They stay in the
+        state if storing them failed.
+        """
         if not owner:
             large_values.finish_storing(self.state, None if fact.error else fact.references)
             return
@@ -303,7 +305,7 @@ class Machine(Looping):
         return run.step == self.graph.final and not (stop is not None and stop.skips_cleanup)
 
     def _cancel_stopped_runs(self) -> None:
-        """If the final step runs already, it is the cleanup, with its time limit; no step is held any more."""
+        """See Stopping. If the final step runs already, it becomes the cleanup, with its time limit. All holds end."""
         super()._cancel_stopped_runs()
         self._end_all_holds()
         for run in self._runs.all_mutable():
@@ -316,7 +318,7 @@ class Machine(Looping):
         state.arrivals.clear()
         self._drop_timer(DEADLINE)
         self._drop_loads()
-        self._drop_values()
+        self._cancel_storing_large_values()
         self._journal.send(finish(self._execution, self._limit))
 
     def _host(self, run: StepRun) -> StepHost:

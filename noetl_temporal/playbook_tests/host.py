@@ -51,7 +51,7 @@ from noetl_temporal.machine.facts import (
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.naming import SUCCEEDED
 
@@ -73,7 +73,7 @@ class World(Protocol):
         """Return the playbook that the call runs, or the report of the call. An exception ends the run."""
         ...
 
-    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
+    def start_requests(self, machine: PlaybookMachine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
         """Start sending the requests of people and programs."""
         ...
 
@@ -108,7 +108,7 @@ class TrialRun:
 
 async def run_graph(graph: Graph, world: World, execution_id: int, payload: dict[str, Json], run: TrialRun) -> None:
     """Run to the end, and record in ``run`` what happens. Raises what the world raises."""
-    machine = Machine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
+    machine = PlaybookMachine(graph, execution_id=execution_id, secrets_key=f"of {execution_id}")
     host = _Host(machine, world, run)
     world.start_requests(machine, run, host.receive)
     try:
@@ -136,7 +136,7 @@ class _Host:
     """Hosts one machine in memory. The facts of everything that ends are put into its inbox, as are exceptions."""
 
     def __init__(
-        self, machine: Machine | LoopMachine, world: World, run: TrialRun, parent: _Host | None = None
+        self, machine: PlaybookMachine | LoopMachine, world: World, run: TrialRun, parent: _Host | None = None
     ) -> None:
         self._parent = parent
         self._machine = machine
@@ -260,7 +260,7 @@ class _Host:
         call, playbook = trial_call.call, self._world.playbook(trial_call.call)
         if isinstance(playbook, ToolReport):
             return playbook
-        host = _Host(Machine(playbook, execution_id=call.execution_id), self._world, TrialRun())
+        host = _Host(PlaybookMachine(playbook, execution_id=call.execution_id), self._world, TrialRun())
         try:
             finish = await host.drive(call.input, call.config.get("return_step") or "")
         finally:

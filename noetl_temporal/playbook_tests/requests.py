@@ -31,7 +31,7 @@ from noetl_temporal.machine.facts import (
     UnpauseRequested,
 )
 from noetl_temporal.machine.held_steps import HeldStep
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal, Wait
 from noetl_temporal.messages.control_requests import OpenWaits
@@ -180,12 +180,12 @@ def _is_decided(request: Request, wait: Wait) -> bool:
 # ---- facts of a machine in memory ------------------------------------------------------------------------------------
 
 
-def situation_of(machine: Machine, started: Iterable[str], *, is_busy: bool, seconds: float) -> Situation:
+def situation_of(machine: PlaybookMachine, started: Iterable[str], *, is_busy: bool, seconds: float) -> Situation:
     """Return the situation of a run in memory."""
     return Situation(OpenWaits.from_state(machine.state), frozenset(started), is_busy, seconds)
 
 
-def fact_of(due: DueRequest, machine: Machine, time_ms: int) -> Fact:
+def fact_of(due: DueRequest, machine: PlaybookMachine, time_ms: int) -> Fact:
     """Return the fact of a request that arrives at this time. Raises RefusedError if the run refuses it."""
     number, request, target = due
     state, author = machine.state, (request.by, request.reason)
@@ -214,7 +214,7 @@ def fact_of(due: DueRequest, machine: Machine, time_ms: int) -> Fact:
             return SkipRequested(time_ms, number, (_held(due, machine),), request.data, *author)
 
 
-def _held(due: DueRequest, machine: Machine) -> str:
+def _held(due: DueRequest, machine: PlaybookMachine) -> str:
     return find_held_run(machine.graph, machine.state, name_of_held(due), []).run
 
 

@@ -32,7 +32,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall, ToolReport
 from noetl_temporal.machine.control import RefusedError
 from noetl_temporal.machine.facts import Fact
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.payloads.value_store import ValueStore
 from noetl_temporal.playbook_tests.host import TrialRun
 from noetl_temporal.playbook_tests.requests import DueRequest, Requests, Situation, fact_of, situation_of
@@ -100,7 +100,7 @@ class StubbedWorld:
         outcome = _error_outcome(stub.error) if stub and stub.error else Outcome("ok", stub.result if stub else None)
         return ToolReport(plain_outcome(outcome), is_decided=False)
 
-    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
+    def start_requests(self, machine: PlaybookMachine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
         """See host.World."""
         loop = cast("VirtualTimeLoop", asyncio.get_running_loop())
         for due in self.requests.initial_requests():
@@ -110,7 +110,7 @@ class StubbedWorld:
             loop.call_later(seconds, lambda: None)
         loop.idle = lambda: self._send_due_request(machine, run, receive)
 
-    def _send_due_request(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> bool:
+    def _send_due_request(self, machine: PlaybookMachine, run: TrialRun, receive: Callable[[Fact], None]) -> bool:
         """Send the next request that is due. Called when the run is idle. Returns whether there was such a request."""
         is_busy = any(call.report is None for call in run.calls)
         started = (event.node for event in run.events if event.type == "step.started")
@@ -125,7 +125,7 @@ class StubbedWorld:
             return True
         return False
 
-    def _fact_unless_refused(self, due: DueRequest, machine: Machine) -> Fact | None:
+    def _fact_unless_refused(self, due: DueRequest, machine: PlaybookMachine) -> Fact | None:
         """Return the fact of a request; None if the run refuses it."""
         try:
             return fact_of(due, machine, self.now())

@@ -19,7 +19,7 @@ from noetl_temporal.machine.control import (
 )
 from noetl_temporal.machine.facts import PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.refusals import is_repeated
 from noetl_temporal.messages.control_requests import (
     DecidedRuns,
@@ -46,7 +46,7 @@ __all__ = ["ControlledWorkflow", "pause_fact", "raise_if_refused"]
 class ControlledWorkflow:
     """Handles the updates of one run. The base class of the workflow of a playbook."""
 
-    _machine: Machine
+    _machine: PlaybookMachine
     _host: WorkflowHost
 
     @workflow.update(name=PAUSE_UPDATE, description="Pause the run: nothing starts until it is resumed.")

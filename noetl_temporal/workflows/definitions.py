@@ -30,7 +30,7 @@ from noetl_temporal.machine.facts import (
     WaitOpened,
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.starting import Observer
 from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.messages.control_requests import (
@@ -89,7 +89,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         state: dict[str, Any] = run_input.state or {}
         self.trail = Trail()
         self._overview = UiSummary(state.get("overview"))
-        self._machine = Machine(
+        self._machine = PlaybookMachine(
             playbook.graph,
             execution_id=run_input.execution_id,
             state=state.get("machine"),

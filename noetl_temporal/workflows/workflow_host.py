@@ -60,7 +60,7 @@ from noetl_temporal.machine.facts import (
     WaitOpened,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.workflows.current_workflow import now
 from noetl_temporal.workflows.performer import Performer
 from noetl_temporal.workflows.steady_time import add_command
@@ -97,7 +97,7 @@ class WorkflowHost:
 
     def __init__(
         self,
-        machine: Machine | LoopMachine,
+        machine: PlaybookMachine | LoopMachine,
         performer: Performer,
         limit: int,
         on_turn: Callable[[], None] = lambda: None,

@@ -19,7 +19,7 @@ from noetl_temporal.calls.call_log import CallLog, now
 from noetl_temporal.calls.run_tool import Attempt
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.facts import Decided, Fact, Signalled
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.refusals import decision_refusal, signal_refusal
 from noetl_temporal.machine.waits.wait import Signal
 from noetl_temporal.payloads.value_store import ValueStore
@@ -35,7 +35,7 @@ class Received:
     signals: Mapping[str, Any]
     decisions: Mapping[str, Mapping[str, Any]]
 
-    def facts(self, machine: Machine) -> Iterator[Fact]:
+    def facts(self, machine: PlaybookMachine) -> Iterator[Fact]:
         """The signals, each of which the run has to accept."""
         for number, (name, data) in enumerate(self.signals.items(), 1):
             fields = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
@@ -43,7 +43,7 @@ class Received:
             assert signal_refusal(machine.graph, machine.state, signal, []) is None
             yield Signalled(now(), number, signal)
 
-    def decision(self, machine: Machine) -> Decided | None:
+    def decision(self, machine: PlaybookMachine) -> Decided | None:
         """That on the first approval that is open."""
         wait = next((wait_ for wait_ in machine.state.waits.values() if wait_.step in self.decisions), None)
         if wait is None:
@@ -92,14 +92,14 @@ class _RealTools:
     def playbook(self, call: ToolCall) -> Graph:
         return self.called[call.config["path"]]
 
-    def start_requests(self, machine: Machine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
+    def start_requests(self, machine: PlaybookMachine, run: TrialRun, receive: Callable[[Fact], None]) -> None:
         del run
         for fact in self.received.facts(machine):
             receive(fact)
         if self.received.decisions:
             self.deciding = asyncio.create_task(self._decide(machine, receive))
 
-    async def _decide(self, machine: Machine, receive: Callable[[Fact], None]) -> None:
+    async def _decide(self, machine: PlaybookMachine, receive: Callable[[Fact], None]) -> None:
         decided_steps: set[str] = set()
         while machine.state.phase != "ended":
             decision = self.received.decision(machine)

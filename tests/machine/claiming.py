@@ -10,7 +10,7 @@ from noetl_temporal.machine.call import Part, StoredRef, ToolCall, ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, ChunkInput, Command, Finish, RunChunk
 from noetl_temporal.machine.facts import CancelRequested, Continued, Restored, Started, ToolFinished, ValueLoaded
 from noetl_temporal.machine.loops.cursor import loop_machine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.stored import load_id
 
 from .driver import error, ok, report_of
@@ -36,7 +36,11 @@ class Table:
             number = int(call.input["n"])
             return error("boom", "exception") if self.fails(number, self.attempts[number]) else ok({"n": number})
         word, *_ = call.config["query"].split()
-        return self._claim(call.config["params"]) if word == "CLAIM" else self._settle(word, call.config["params"])
+        return (
+            self._claim(call.config["params"])
+            if word == "CLAIM"
+            else self._start_ready_work(word, call.config["params"])
+        )
 
     def _claim(self, params: list[Any]) -> Any:
         token, limit = params
@@ -47,7 +51,7 @@ class Table:
         claimed_rows = [{"id": row, "attempts": self.attempts[row]} for row in rows]
         return ok({"rows": claimed_rows, "columns": ["id", "attempts"], "row_count": len(rows)})
 
-    def _settle(self, word: str, params: list[Any]) -> Any:
+    def _start_ready_work(self, word: str, params: list[Any]) -> Any:
         row = int(params[0])
         self.settlements.append((word, *map(str, params)))
         if word == "RELEASE":
@@ -61,7 +65,7 @@ class Claiming:
     """
 
     def __init__(self, text: str, table: Table) -> None:
-        machine = Machine(compile_or_raise(text), execution_id=7)
+        machine = PlaybookMachine(compile_or_raise(text), execution_id=7)
         commands = machine.feed(Started(1_000, {}))
         self.chunk_input: ChunkInput = next(command.input for command in commands if isinstance(command, RunChunk))
         self.machine = loop_machine(self.chunk_input)

@@ -42,7 +42,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 Answer = Callable[[ToolCall], Any]
 
@@ -100,7 +100,7 @@ class Driver:
 
     def drive(
         self,
-        machine: Machine | LoopMachine,
+        machine: PlaybookMachine | LoopMachine,
         payload: dict[str, Any] | None = None,
         return_step: str = "",
         earlier: RerunSource | None = None,
@@ -180,7 +180,7 @@ def run_graph(
     pick: Callable[[int], int] | None = None,
 ) -> Run:
     driver = Driver(answer, pick)
-    finish = driver.drive(Machine(graph, execution_id=7, secrets_key=SECRETS_KEY), payload)
+    finish = driver.drive(PlaybookMachine(graph, execution_id=7, secrets_key=SECRETS_KEY), payload)
     return Run(finish, driver.events, driver.calls, driver.delays)
 
 

@@ -45,7 +45,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.wait import Signal
 
 from .driver import report_of
@@ -59,7 +59,7 @@ class Pair:
 
     def __init__(self, steps: str, head: str = "") -> None:
         self.graph = compile_or_raise(playbook(steps, head))
-        self.parent = Machine(self.graph, execution_id=7)
+        self.parent = PlaybookMachine(self.graph, execution_id=7)
         self.child: LoopMachine | None = None
         self.input: Any = None
         self.up: deque[OpenWait | CloseWait] = deque()
@@ -194,7 +194,7 @@ class Pair:
         """Let both continue as new; the chunk reports its waits again."""
         state = msgspec.json.decode(msgspec.json.encode(self.parent.snapshot()))
         if self.finish is None:
-            self.parent = Machine(self.graph, execution_id=7, state=state)
+            self.parent = PlaybookMachine(self.graph, execution_id=7, state=state)
             self.feed(Restored)
         if self.child is not None and self.child.report is None:
             chunk_state = msgspec.json.decode(msgspec.json.encode(self.child.snapshot()))

@@ -14,7 +14,7 @@ from importlib.resources import files
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.commands import Emit
 from noetl_temporal.machine.facts import Started
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 text = '''apiVersion: noetl.io/v2
 kind: Playbook
@@ -27,7 +27,7 @@ workflow:
 '''
 
 def types(items):
-    machine = Machine(compile_or_raise(text.replace("ITEMS", items)), execution_id=1)
+    machine = PlaybookMachine(compile_or_raise(text.replace("ITEMS", items)), execution_id=1)
     return [one.event.type for one in machine.feed(Started(1_000)) if isinstance(one, Emit)]
 
 registry = files("noetl_temporal.mirror").joinpath("sql/0002_views.sql").read_text()

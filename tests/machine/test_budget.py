@@ -9,18 +9,18 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.budget import COMMAND_BYTES, MAX_PENDING
 from noetl_temporal.machine.commands import CallTool, Command, Finish
 from noetl_temporal.machine.facts import Continued, Started, ToolFinished
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import ok
 from .playbooks import playbook
 
 
-def branches(count: int, config: str = "") -> Machine:
+def branches(count: int, config: str = "") -> PlaybookMachine:
     names = [f"b{number}" for number in range(count)]
     arcs = ", ".join(f"{{step: {name}}}" for name in names)
     steps = "".join(f"  - step: {name}\n    tool: {{kind: noop{config}}}\n" for name in names)
     text = playbook(f"  - step: start\n    next: {{spec: {{mode: inclusive}}, arcs: [{arcs}]}}\n{steps}")
-    return Machine(compile_or_raise(text), execution_id=1)
+    return PlaybookMachine(compile_or_raise(text), execution_id=1)
 
 
 def started_steps(commands: list[Command]) -> list[str]:

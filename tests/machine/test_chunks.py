@@ -23,7 +23,7 @@ from noetl_temporal.machine.facts import (
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.chunks import cut
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.steps.loops import moved_slot
 
 from .driver import Run, error, run_text
@@ -63,7 +63,7 @@ class WatchedRun:
     def __init__(self, items: int, spec: str, seed: int | None = None) -> None:
         """``seed`` is that of a run that was reset to its first workflow task."""
         text = loop_of(items, spec, "    next: {arcs: [{step: after}]}\n" + step("after"))
-        self.machine = Machine(compile_or_raise(text), execution_id=1)
+        self.machine = PlaybookMachine(compile_or_raise(text), execution_id=1)
         if seed is not None:
             self.machine.move_slots(seed)
         self.now = EPOCH_MS
@@ -72,7 +72,7 @@ class WatchedRun:
 
     def feed(self, fact: Any, *args: Any) -> list[Command]:
         self.now += 10
-        self.machine = Machine(self.machine.graph, execution_id=1, state=self.machine.snapshot())
+        self.machine = PlaybookMachine(self.machine.graph, execution_id=1, state=self.machine.snapshot())
         commands = self.machine.feed(fact(self.now, *args))
         self.commands += commands
         return commands

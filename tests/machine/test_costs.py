@@ -18,7 +18,7 @@ from noetl_temporal.machine.facts import Continued, Fact, Started, ToolFinished
 from noetl_temporal.machine.holding import Holding
 from noetl_temporal.machine.loops import host
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.regions.machine import RegionMachine
 
 from .driver import error, ok, run_text
@@ -137,7 +137,7 @@ def test_every_event_and_call_is_encoded_once(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_command_reports_how_large_it_is() -> None:
-    commands = Machine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
+    commands = PlaybookMachine(compile_or_raise(sequence(1)), execution_id=1).feed(Started(EPOCH_MS))
     calls = [command for command in commands if isinstance(command, CallTool)]
     events = [command for command in commands if isinstance(command, Emit)]
     encode = journal._encode  # pyright: ignore[reportPrivateUsage]
@@ -152,7 +152,7 @@ class Counting:
         self.calls: list[int] = []
         self._now = EPOCH_MS
 
-    def feed(self, machine: Machine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
+    def feed(self, machine: PlaybookMachine | LoopMachine, fact: Callable[[int], Fact]) -> list[Command]:
         self._now += 1
         count = 0
 
@@ -169,7 +169,7 @@ class Counting:
             sys.setprofile(before)
             self.calls.append(count)
 
-    def drive(self, machine: Machine | LoopMachine) -> int:
+    def drive(self, machine: PlaybookMachine | LoopMachine) -> int:
         """The functions that the fact in the middle called."""
         waiting: deque[str] = deque()
         commands = self.feed(machine, Started)
@@ -191,5 +191,7 @@ class Counting:
 
 @pytest.mark.parametrize("shape", [loop, sequence, fan])
 def test_a_fact_calls_as_many_functions_in_a_long_run_as_in_a_short_one(shape: Callable[[int], str]) -> None:
-    short, long = (Counting().drive(Machine(compile_or_raise(shape(count)), execution_id=1)) for count in (40, 400))
+    short, long = (
+        Counting().drive(PlaybookMachine(compile_or_raise(shape(count)), execution_id=1)) for count in (40, 400)
+    )
     assert long <= short * 1.1 + 5

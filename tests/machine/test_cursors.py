@@ -18,7 +18,7 @@ from noetl_temporal.machine.facts import (
     Started,
 )
 from noetl_temporal.machine.loops.cursor import loop_machine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from tests.machine.claiming import Claiming, Table, cancel_while_claiming, report_of_stored_rows
 from tests.machine.driver import Run, error, ok, report_of, run_text
 
@@ -290,7 +290,7 @@ def test_a_long_chunk_leaves_its_other_items_to_the_next() -> None:
 
 def test_a_chunk_returns_nothing_before_it_has_claimed() -> None:
     """The next one would have its name."""
-    machine = Machine(compile_or_raise(drain("limit: 1")), execution_id=7)
+    machine = PlaybookMachine(compile_or_raise(drain("limit: 1")), execution_id=7)
     commands = machine.feed(Started(1_000, {}))
     loop = loop_machine(next(command.input for command in commands if isinstance(command, RunChunk)))
     loop.state.is_closed = True

@@ -21,7 +21,7 @@ from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, Continued, 
 from noetl_temporal.machine.failure_log import KEPT, MAX_KINDS, OTHER, Failure, FailureCount, FailureLog, format_counts
 from noetl_temporal.machine.failures import MESSAGE_LENGTH
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import error, ok, run_text
 from .playbooks import playbook, step
@@ -234,7 +234,7 @@ def report_of_chunk(report: ChunkReport, chunk_input: ChunkInput) -> ChunkReport
 
 def largest_state(items: int, report: ToolReport) -> tuple[int, Finish]:
     """The bytes of the playbook's state at its largest, and its end."""
-    machine, now = Machine(compile_or_raise(loop_of(items, BEST_EFFORT)), execution_id=1), EPOCH_MS
+    machine, now = PlaybookMachine(compile_or_raise(loop_of(items, BEST_EFFORT)), execution_id=1), EPOCH_MS
     waiting: list[RunChunk] = []
     largest, ended_count, like = 0, 0, None
     commands = machine.feed(Started(now))
@@ -265,7 +265,9 @@ def test_a_loop_with_100_000_failed_items_has_a_state_as_small_as_one_that_succe
 def test_a_chunk_of_failing_items_stays_small() -> None:
     graph = compile_or_raise(loop_of(400, BEST_EFFORT))
     [chunk] = [
-        command for command in Machine(graph, execution_id=1).feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)
+        command
+        for command in PlaybookMachine(graph, execution_id=1).feed(Started(EPOCH_MS))
+        if isinstance(command, RunChunk)
     ]
     chunk_input = msgspec.structs.replace(chunk.input, items=[*range(3000)], total=3000)
     failed, state = report_chunk(chunk_input, error("no such host", "http"))

@@ -30,7 +30,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loops.frames import MAX_ROWS
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .playbooks import playbook
 
@@ -46,10 +46,10 @@ def graph_of(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> Gra
 
 
 def chunk_input_of(frame: str, spec: str = "mode: parallel, max_in_flight: 32") -> ChunkInput:
-    return started_chunks(Machine(graph_of(frame, spec), execution_id=1, limit=STORED_BYTES))[0]
+    return started_chunks(PlaybookMachine(graph_of(frame, spec), execution_id=1, limit=STORED_BYTES))[0]
 
 
-def started_chunks(machine: Machine) -> list[ChunkInput]:
+def started_chunks(machine: PlaybookMachine) -> list[ChunkInput]:
     """The first chunks of a run, whose items are stored where they are several."""
     commands = machine.feed(Started(NOW))
     for keep in [command for command in commands if isinstance(command, StoreValues)]:
@@ -84,7 +84,7 @@ def test_the_limits_of_a_frame_are_rendered(frame: str, limits: FrameLimits) -> 
 )
 def test_a_loop_is_split_into_frames(frame: str, ranges: list[tuple[int, int]]) -> None:
     """As many run at once as ``max_in_flight`` has places for their items."""
-    machine = Machine(graph_of(frame), execution_id=1, limit=STORED_BYTES)
+    machine = PlaybookMachine(graph_of(frame), execution_id=1, limit=STORED_BYTES)
     chunks = started_chunks(machine)
     [run] = machine.state.runs.values()
     assert run.loop is not None
@@ -94,7 +94,7 @@ def test_a_loop_is_split_into_frames(frame: str, ranges: list[tuple[int, int]]) 
 
 
 def test_a_loop_has_no_frames_where_there_is_no_store() -> None:
-    machine = Machine(graph_of("frame: {max_rows: 2}"), execution_id=1)
+    machine = PlaybookMachine(graph_of("frame: {max_rows: 2}"), execution_id=1)
     commands = machine.feed(Started(NOW))
     [chunk] = [command.input for command in commands if isinstance(command, RunChunk)]
     assert (chunk.frame, chunk.items, chunk.max_in_flight) == (None, [0, 1, 2, 3, 4], 32)
@@ -113,7 +113,7 @@ def test_a_loop_without_a_frame_has_no_limits() -> None:
 
 @pytest.mark.parametrize("frame", ['frame: {max_rows: "{{ workload.word }}"}', 'frame: {max_rows: "{{ 0 }}"}'])
 def test_limits_that_are_not_numbers_fail_the_step(frame: str) -> None:
-    commands = Machine(graph_of(frame), execution_id=1).feed(Started(NOW))
+    commands = PlaybookMachine(graph_of(frame), execution_id=1).feed(Started(NOW))
     [finish] = [command for command in commands if isinstance(command, Finish)]
     assert finish.status == "failed"
     assert "max_rows" in finish.failures.kept[0].message

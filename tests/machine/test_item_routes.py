@@ -12,7 +12,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, RunChunk
 from noetl_temporal.machine.facts import CancelRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import Answer, Run, error, ok, report_of, run_text
 
@@ -232,8 +232,8 @@ def test_an_item_sees_what_the_route_before_it_set() -> None:
 # ---- by hand ------------------------------------------------------------------------------------------------------
 
 
-def start_machines(graph: Any) -> tuple[Machine, LoopMachine]:
-    machine = Machine(graph, execution_id=1)
+def start_machines(graph: Any) -> tuple[PlaybookMachine, LoopMachine]:
+    machine = PlaybookMachine(graph, execution_id=1)
     (chunk,) = [command for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
     return machine, LoopMachine(chunk.input)
 

@@ -11,7 +11,7 @@ import pytest
 from noetl_compiler import compile_or_raise
 from noetl_compiler.secret_references import MARK, SecretReference, references_in
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import SECRETS_KEY, Driver, Run, run_text
 
@@ -141,7 +141,7 @@ def test_without_a_key_there_are_no_secrets() -> None:
     graph = compile_or_raise(
         f'{HEAD}{KEYCHAIN}workflow:\n- {{step: start, tool: {{kind: noop, result: "{{{{ billing.a }}}}"}}}}'
     )
-    finish = Driver(lambda _call: None).drive(Machine(graph, execution_id=1))
+    finish = Driver(lambda _call: None).drive(PlaybookMachine(graph, execution_id=1))
     assert finish.failures.cause is not None
     assert '"billing" is undefined' in finish.failures.cause.message
 
@@ -157,6 +157,6 @@ def test_a_reference_is_the_same_after_a_snapshot() -> None:
     calls: list[ToolCall] = []
     for _ in range(2):
         driver = Driver(lambda _call: None)
-        driver.drive(Machine(graph, execution_id=1, secrets_key=SECRETS_KEY))
+        driver.drive(PlaybookMachine(graph, execution_id=1, secrets_key=SECRETS_KEY))
         calls.append(driver.calls[0])
     assert calls[0].config == calls[1].config

@@ -27,7 +27,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loads import LOADS_BYTES
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.state import LoopState
 from noetl_temporal.machine.stored import load_id
 
@@ -51,7 +51,7 @@ class Items:
     def __init__(self, tasks: str, items: int = 4, spec: str = "max_in_flight: 50", bytes_each: int = 100_000) -> None:
         loop = f"loop: {{in: '{{{{ range({items}) | list }}}}', iterator: item, spec: {{mode: parallel, {spec}}}}}"
         graph = compile_or_raise(playbook(f"  - step: start\n    {loop}\n    tool: {tasks}"))
-        commands = Machine(graph, execution_id=1).feed(Started(EPOCH_MS))
+        commands = PlaybookMachine(graph, execution_id=1).feed(Started(EPOCH_MS))
         self.chunk_input = next(command.input for command in commands if isinstance(command, RunChunk))
         self.machine = LoopMachine(self.chunk_input, limit=STORED_BYTES)
         self.refs = [StoredRef((Part(f"key {n}"),), bytes_each, is_one=True) for n in range(items)]
@@ -223,7 +223,7 @@ WAITING_STEP = (
 
 
 def test_a_step_that_times_out_while_it_waits_for_a_value_ends() -> None:
-    machine = Machine(compile_or_raise(playbook(WAITING_STEP)), execution_id=1, limit=STORED_BYTES)
+    machine = PlaybookMachine(compile_or_raise(playbook(WAITING_STEP)), execution_id=1, limit=STORED_BYTES)
     machine.feed(Started(EPOCH_MS))
     ref = StoredRef((Part("large"),), 100_000, is_one=True)
     commands = machine.feed(
@@ -247,7 +247,7 @@ def test_arrivals_keep_their_values_until_the_budget_is_renewed(monkeypatch: pyt
     admit = f"spec: {{policy: {{admit: {{rules: [{{when: '{{{{ {total} > 0 }}}}', then: {{allow: true}}}}]}}}}}}"
     steps = [step(f"s{index}", f"s{index + 1}") for index in range(count)]
     last = f"  - step: s{count}\n    {admit}\n    tool: {{kind: noop}}\n"
-    machine = Machine(compile_or_raise(playbook("".join(steps) + last)), execution_id=1, limit=STORED_BYTES)
+    machine = PlaybookMachine(compile_or_raise(playbook("".join(steps) + last)), execution_id=1, limit=STORED_BYTES)
     now, facts, loads = EPOCH_MS, list[Callable[[int], Fact]]([Started]), 0
     while (facts or machine.has_work) and loads <= count + 1:
         now += 1

@@ -18,7 +18,7 @@ from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.facts import Started
 from noetl_temporal.machine.loops.chunks import cut
 from noetl_temporal.machine.loops.items import collection_of, select_items
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .playbooks import playbook
 
@@ -73,7 +73,7 @@ def test_a_stored_list_costs_the_machine_the_references_to_its_ranges() -> None:
     references = {"/found": StoredRef(pages, 7 * ITEMS)}
 
     def start_loop() -> None:
-        machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
+        machine = PlaybookMachine(graph, execution_id=1, limit=STORED_BYTES)
         machine.feed(Started(EPOCH_MS, {"found": None}, stored_payload=references))
         progress = machine.state.runs["start#1"].loop
         assert progress is not None

@@ -25,7 +25,7 @@ from noetl_temporal.machine.facts import (
     TimerFired,
     ToolFinished,
 )
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import error, ok, run_graph
 from .playbooks import HEAD, playbook, step
@@ -75,7 +75,7 @@ def test_every_run_ends_and_the_end_step_runs_once(text: str, pick: Callable[[in
     assert all(event.parent in event_ids for event in run.events[1:])
 
 
-def run_through(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
+def run_through(machine: PlaybookMachine, restart: bool) -> tuple[list[Any], Finish]:
     """Return all commands of a run; with ``restart``, the machine is restored from its snapshot before every fact."""
     all_commands: list[Any] = []
     waiting: list[ToolCall] = []
@@ -89,7 +89,7 @@ def run_through(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
             return all_commands, finish
         if restart:
             state = json.loads(json.dumps(machine.snapshot()))
-            machine = Machine(machine.graph, execution_id=machine.execution_id, state=state)
+            machine = PlaybookMachine(machine.graph, execution_id=machine.execution_id, state=state)
         now += 5
         call = waiting.pop(0)
         commands = machine.feed(ToolFinished(now, call.id, ok({"at": call.step})))
@@ -99,8 +99,8 @@ def run_through(machine: Machine, restart: bool) -> tuple[list[Any], Finish]:
 @given(playbooks())
 def test_a_restored_machine_continues_as_if_nothing_had_happened(text: str) -> None:
     graph = compile_or_raise(text)
-    whole = run_through(Machine(graph, execution_id=5), restart=False)
-    pieces = run_through(Machine(graph, execution_id=5), restart=True)
+    whole = run_through(PlaybookMachine(graph, execution_id=5), restart=False)
+    pieces = run_through(PlaybookMachine(graph, execution_id=5), restart=True)
     assert whole == pieces
 
 
@@ -112,7 +112,7 @@ def test_an_unexpected_fact_changes_nothing_and_ends_the_machine() -> None:
         ([Started(EPOCH_MS)], ToolFinished(EPOCH_MS, "nobody", ok())),
         ([Started(EPOCH_MS)], ChunkFinished(EPOCH_MS, "start#1:start_task:1", ChunkReport("ok"))),
     ):
-        machine = Machine(graph, execution_id=1)
+        machine = PlaybookMachine(graph, execution_id=1)
         for fact in before:
             machine.feed(fact)
         state = machine.snapshot()
@@ -124,22 +124,22 @@ def test_an_unexpected_fact_changes_nothing_and_ends_the_machine() -> None:
 
 
 def test_an_unknown_timer_is_ignored() -> None:
-    machine = Machine(compile_or_raise(playbook(step("start"))), execution_id=1)
+    machine = PlaybookMachine(compile_or_raise(playbook(step("start"))), execution_id=1)
     machine.feed(Started(EPOCH_MS))
     assert machine.feed(TimerFired(EPOCH_MS, "of something that is gone")) == []
 
 
 def test_another_version_of_a_snapshot_is_refused() -> None:
     graph = compile_or_raise(playbook(step("start")))
-    snapshot = Machine(graph, execution_id=1).snapshot()
+    snapshot = PlaybookMachine(graph, execution_id=1).snapshot()
     state_without_version = {key: value for key, value in snapshot.items() if key != "version"}
     for other in (snapshot | {"version": 99}, state_without_version):
         with pytest.raises(ValueError, match=r"version (99|without a number), this build reads"):
-            Machine(graph, execution_id=1, state=other)
+            PlaybookMachine(graph, execution_id=1, state=other)
 
 
 def test_a_cancelled_run_ends_when_what_runs_has_ended() -> None:
-    machine = Machine(compile_or_raise(playbook(step("start", "after") + step("after"))), execution_id=1)
+    machine = PlaybookMachine(compile_or_raise(playbook(step("start", "after") + step("after"))), execution_id=1)
     [call] = [command.call for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, CallTool)]
     commands = machine.feed(CancelRequested(EPOCH_MS + 1, "enough"))
     assert [type(command).__name__ for command in commands] == ["Cancel"]

@@ -12,7 +12,7 @@ from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, RunChunk
 from noetl_temporal.machine.facts import CancelRequested, Started, ToolFinished
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import error, ok, report_of, run_text
 
@@ -192,7 +192,7 @@ def test_sequential_iterations_see_what_the_one_before_set() -> None:
 
 
 def chunk(region: str, loop: str) -> LoopMachine:
-    machine = Machine(compile_or_raise(text(region, loop)), execution_id=7)
+    machine = PlaybookMachine(compile_or_raise(text(region, loop)), execution_id=7)
     [chunk_input] = [command.input for command in machine.feed(Started(EPOCH_MS)) if isinstance(command, RunChunk)]
     return LoopMachine(chunk_input)
 

@@ -13,7 +13,7 @@ from noetl_compiler.graph import Graph, Json
 from noetl_compiler.secret_references import references_in
 from noetl_temporal.machine.call import ToolCall
 from noetl_temporal.machine.facts import RerunSource
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.reruns import region_of, reuse_refusal, state_before
 from noetl_temporal.machine.state import PlaybookState, Stop
 
@@ -95,7 +95,7 @@ class Recording:
     pick: Callable[[int], int] | None = None
 
     def run(self, payload: dict[str, Json] | None = None, earlier: RerunSource | None = None, id_: int = 7) -> Run:
-        machine = Machine(self.graph, execution_id=id_, secrets_key=SECRETS_KEY)
+        machine = PlaybookMachine(self.graph, execution_id=id_, secrets_key=SECRETS_KEY)
         machine.observer = self._note
         driver = Driver(self.answer, self.pick)
         return Run(driver.drive(machine, payload, earlier=earlier), driver.events, driver.calls, driver.delays)
@@ -293,7 +293,7 @@ def test_references_to_secrets_are_valid_in_the_rerun() -> None:
     head = HEAD.replace("workflow:", "keychain: [{name: billing, kind: static, token: x}]\nworkflow:")
     first_run = Recording(compile_or_raise(head + steps), lambda _: 1)
     first_run.run()
-    machine = Machine(first_run.graph, execution_id=8, secrets_key="another")
+    machine = PlaybookMachine(first_run.graph, execution_id=8, secrets_key="another")
     driver = Driver(lambda _: 1)
     driver.drive(machine, earlier=RerunSource(7, "last", SECRETS_KEY, first_run.states["last"]))
     [call] = driver.calls

@@ -25,7 +25,7 @@ from noetl_temporal.machine.facts import (
     ToolFinished,
 )
 from noetl_temporal.machine.loops.loop import LoopMachine
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import error, ok
 from .playbooks import playbook
@@ -58,7 +58,7 @@ PAGES = """\
 class WatchedRun:
     """A machine whose commands are kept; every feed happens on a machine restored from JSON text."""
 
-    def __init__(self, machine: Machine | LoopMachine) -> None:
+    def __init__(self, machine: PlaybookMachine | LoopMachine) -> None:
         self.machine = machine
         self.now = EPOCH_MS
         self.commands: list[Command] = []
@@ -83,15 +83,15 @@ class WatchedRun:
         return last
 
 
-def _restore(machine: Machine | LoopMachine) -> Any:
+def _restore(machine: PlaybookMachine | LoopMachine) -> Any:
     state = json.loads(json.dumps(machine.snapshot()))
-    if isinstance(machine, Machine):
-        return Machine(machine.graph, execution_id=1, state=state)
+    if isinstance(machine, PlaybookMachine):
+        return PlaybookMachine(machine.graph, execution_id=1, state=state)
     return LoopMachine(machine.input, state)
 
 
 def start_watched(workflow: str, head: str = "") -> WatchedRun:
-    run = WatchedRun(Machine(compile_or_raise(playbook(workflow, head)), execution_id=1))
+    run = WatchedRun(PlaybookMachine(compile_or_raise(playbook(workflow, head)), execution_id=1))
     run.feed(Started, {})
     return run
 

@@ -27,7 +27,7 @@ from noetl_temporal.machine.facts import (
 from noetl_temporal.machine.loops import chunks, offload
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.loops.offload import joined_results, stored_results
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.state import LoopProgress, LoopState
 from noetl_temporal.machine.stored import load_id
 
@@ -59,7 +59,7 @@ class WatchedRun:
     def __init__(self, workflow: str, head: str = "", limit: int = STORED_BYTES, **payload: Any) -> None:
         graph = compile_or_raise(playbook(workflow, head))
         self.limit = limit
-        self.machine = Machine(graph, execution_id=1, limit=limit)
+        self.machine = PlaybookMachine(graph, execution_id=1, limit=limit)
         self.now = EPOCH_MS
         self.commands: list[Command] = []
         self.feed(Started, {"name": "many", **payload})
@@ -68,7 +68,7 @@ class WatchedRun:
         self.now += 10
         if fact is not Started:
             graph, state = self.machine.graph, self.machine.snapshot()
-            self.machine = Machine(graph, execution_id=1, state=state, limit=self.limit)
+            self.machine = PlaybookMachine(graph, execution_id=1, state=state, limit=self.limit)
         commands = self.machine.feed(fact(self.now, *arguments, **more))
         self.commands += commands
         return commands

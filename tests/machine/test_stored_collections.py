@@ -23,7 +23,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.loops import chunks
 from noetl_temporal.machine.loops.chunks import cut_stored
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .playbooks import playbook
 
@@ -50,7 +50,7 @@ class Run:
     def __init__(self, collection: str, options: str = "", read: str = "item", **payload: Any) -> None:
         self.graph = compile_or_raise(playbook(LOOP.format(collection=collection, options=options, read=read)))
         self.now = EPOCH_MS
-        self.machine = Machine(self.graph, execution_id=1, limit=STORED_BYTES)
+        self.machine = PlaybookMachine(self.graph, execution_id=1, limit=STORED_BYTES)
         references = {"/items": PAGES, "/deep/items": PAGES}
         start = Started(
             self.now, {"items": None, "deep": {"items": None, "n": 1}, **payload}, stored_payload=references
@@ -60,7 +60,7 @@ class Run:
     def feed(self, fact: Any, *arguments: Any) -> list[Command]:
         self.now += 10
         state = self.machine.snapshot()
-        self.machine = Machine(self.graph, execution_id=1, state=state, limit=STORED_BYTES)
+        self.machine = PlaybookMachine(self.graph, execution_id=1, state=state, limit=STORED_BYTES)
         self.commands = self.machine.feed(fact(self.now, *arguments))
         return self.commands
 
@@ -170,7 +170,7 @@ def test_a_loop_over_the_results_of_a_loop_has_their_parts() -> None:
 
 def test_the_first_call_waits_for_no_list_that_it_does_not_read() -> None:
     graph = compile_or_raise(playbook("  - step: start\n    tool: {kind: noop, message: '{{ workload.name }}'}\n"))
-    machine = Machine(graph, execution_id=1, limit=STORED_BYTES)
+    machine = PlaybookMachine(graph, execution_id=1, limit=STORED_BYTES)
     commands = machine.feed(Started(EPOCH_MS, {"items": None, "name": "x"}, stored_payload={"/items": PAGES}))
     assert any(isinstance(command, CallTool) for command in commands)
     assert machine.feed(Continued(EPOCH_MS + 1)) == []

@@ -10,7 +10,7 @@ import pytest
 
 from noetl_compiler import compile_or_raise
 from noetl_temporal.machine.call import ToolCall, ToolReport
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from tests.machine.driver import Driver, Run, error, ok, run_text
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: caller, path: caller}\n"
@@ -102,6 +102,6 @@ workflow:
 
 @pytest.mark.parametrize(("step", "result"), [("", "b"), ("start", "a"), ("more", "b"), ("end", "b")])
 def test_a_run_returns_the_result_of_the_step_that_its_caller_names(step: str, result: str) -> None:
-    machine = Machine(compile_or_raise(HEAD + STEPS), execution_id=7)
+    machine = PlaybookMachine(compile_or_raise(HEAD + STEPS), execution_id=7)
     driver = Driver(lambda call: ok(call.config["message"]))
     assert driver.drive(machine, return_step=step).result == result

@@ -11,7 +11,7 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, Cancel, Command, Emit, Finish, RunChunk, StartTimer
 from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, Fact, Started, TimerFired, ToolFinished
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .driver import error, ok
 from .playbooks import playbook, step
@@ -30,7 +30,7 @@ class WatchedRun:
     """A machine whose commands are kept by what they are."""
 
     def __init__(self, text: str) -> None:
-        self.machine = Machine(compile_or_raise(text), execution_id=7)
+        self.machine = PlaybookMachine(compile_or_raise(text), execution_id=7)
         self.now = EPOCH_MS
         self.commands: list[Command] = []
 

@@ -10,7 +10,7 @@ from noetl_compiler import compile_or_raise
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Command, Emit, Finish, StartTimer
 from noetl_temporal.machine.facts import Decided, Fact, Restored, Signalled, Started, TimerFired, ToolFinished
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.waits.wait import Signal, Wait
 
 from .driver import ok
@@ -24,7 +24,7 @@ class WaitingRun:
 
     def __init__(self, steps: str, *, snapshots: bool = False, head: str = "") -> None:
         self.graph = compile_or_raise(playbook(steps, head))
-        self.machine = Machine(self.graph, execution_id=7)
+        self.machine = PlaybookMachine(self.graph, execution_id=7)
         self.snapshots = snapshots
         self.now = EPOCH_MS
         self.commands: list[Command] = []
@@ -35,7 +35,7 @@ class WaitingRun:
         self.now += 1000
         if self.snapshots and event is not Started:
             state = msgspec.json.decode(msgspec.json.encode(self.machine.snapshot()))
-            self.machine = Machine(self.graph, execution_id=7, state=state)
+            self.machine = PlaybookMachine(self.graph, execution_id=7, state=state)
             self.commands += self.machine.feed(Restored(self.now))
         commands = self.machine.feed(event(self.now, *args, **more))
         self.commands += commands

@@ -21,7 +21,7 @@ from noetl_temporal.frames.segments import Segment, read_segment
 from noetl_temporal.limits import STORED_BYTES
 from noetl_temporal.machine.commands import ChunkInput, RunChunk
 from noetl_temporal.machine.facts import Started
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.messages.frame import FrameDetails, FrameEnd, FrameInput
 from noetl_temporal.messages.segment_chain import SegmentChain
 from noetl_temporal.payloads.codec import data_converter
@@ -50,7 +50,7 @@ def chunk_of(
 
 def input_of(step: str) -> ChunkInput:
     """What the playbook's machine sends to the only frame of its first step."""
-    machine = Machine(graph_of(step), execution_id=1, limit=STORED_BYTES)
+    machine = PlaybookMachine(graph_of(step), execution_id=1, limit=STORED_BYTES)
     commands = machine.feed(Started(1_800_000_000_000))
     [command] = [command for command in commands if isinstance(command, RunChunk)]
     assert len(command.input.items) == command.input.total

@@ -19,7 +19,7 @@ from noetl_temporal.cli.event_log import open_event_log
 from noetl_temporal.cli.run_problems import RunProblem, read_run_problems
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.config import connect_temporal
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.mirror.raw import WorkflowRun
 from noetl_temporal.mirror.store import open_store
 from noetl_temporal.naming import PLAYBOOK_WORKFLOW, WORKFLOW_QUEUE
@@ -99,7 +99,7 @@ async def test_a_bug_of_ours_is_an_incident_until_it_is_fixed(shell: Shell, monk
 
     async with shell.client(lambda _request, _context: 1) as client:
         with monkeypatch.context() as patch:
-            patch.setattr(Machine, "feed", raise_bug)
+            patch.setattr(PlaybookMachine, "feed", raise_bug)
             handle = await Shell.submit(client, ONE_STEP)
             problem = await wait_for_problem(client, handle, "a bug of ours")
         assert problem.kind == "incident"

@@ -2,12 +2,13 @@
 
 How it works. A claim is a call of the database's tool, and a run of the machine like an iteration. Its rows become
 iterations, ``row_concurrency`` of a claim at once, under the lease of the claim; when all of them are done the claimer
-claims again. A claim that finds nothing *drains* the loop: no claimer is added. Those at work claim once more each when
-they are done, since their rows may have been released, or may have led to others. A claim that was in flight when one
-of them was done is *overtaken*: it may have looked before, so that it drains nothing.
+claims again. A claim that finds no row *drains* the loop: no claimer is added. The active claimers claim once more each
+when their rows are done, since these may have been released, or may have led to new rows. A claim that was in flight
+when another claimer finished its rows is *overtaken*: it may have read the table before that, so it does not drain the
+loop.
 
-    claim ──► rows ──► iteration: body ──► settlement: ack or release ──► over
-                                     └── no statement for it ──────────────┘
+    claim ──► rows ──► iteration: body ──► settlement: ack or release ──► end
+                                     └── no statement to run ─────────────┘
 
 The body is the tasks of the loop's step with the routes of items, or the steps of its region.
 
@@ -56,13 +57,13 @@ __all__ = ["CursorMachine", "loop_machine"]
 
 
 def loop_machine(chunk: ChunkInput, state: Json = None, *, limit: int = INLINE_BYTES) -> LoopMachine:
-    """Return the machine of a chunk, which has items or claims rows."""
+    """Return the machine of a chunk in a workflow of its own. The chunk has items or claims rows."""
     kind = LoopMachine if chunk.claims is None else CursorMachine
     return kind(chunk, state, limit=limit)
 
 
 class CursorMachine(LoopMachine):
-    """One run of a chunk that claims its rows."""
+    """A chunk of a loop that claims its rows from a database."""
 
     _progress: CursorProgress
 
@@ -97,20 +98,24 @@ class CursorMachine(LoopMachine):
         return self._may_claim() or any(claimer.waiting for claimer in self._progress.claimers.values())
 
     def _next_claimer(self) -> int | None:
-        """Return the first claim that has a row to begin. Rows that wait under a stop only begin to end."""
+        """Return the number of the first claim with a row that may begin. After a stop rows begin, too, and are
+        cancelled.
+        """
         limit = self._limits.row_concurrency
         claimers = self._progress.claimers.items()
         return next((number for number, claimer in claimers if claimer.waiting and claimer.running < limit), None)
 
     def _may_claim(self) -> bool:
-        """Whether more rows are to be claimed, now or later. A chunk that returns rows has claimed some."""
+        """Whether more rows are to be claimed, now or later. A chunk claims at least once before it returns rows."""
         state, progress = self.state, self._progress
         is_closed = state.is_closed and progress.rows > 0
         is_over = state.stop is not None or state.failure is not None or is_closed or progress.is_drained
         return not is_over and progress.rows < self._limits.rows
 
     def _can_claim(self) -> bool:
-        """Whether another claim may begin. As many may run at once as have found rows, so few poll an empty table."""
+        """Whether another claim may begin. At most as many claims are in flight as have found rows, so that few of them
+        poll an empty table.
+        """
         progress = self._progress
         claiming = sum(claimer.is_claiming for claimer in progress.claimers.values())
         is_free = len(progress.claimers) < self.input.max_in_flight and claiming < max(1, progress.claims_with_rows)
@@ -181,7 +186,7 @@ class CursorMachine(LoopMachine):
             self._row_over(run, self._end_with_lease(run.settlement, end), run.settlement.cause)
 
     def _body_ended(self, run: Iteration, end: End, kind: str, cause: Failure | None = None) -> None:
-        """The row is processed: end its lease, where there is a statement for it."""
+        """See Iterations. The lease of the row ends first, if the cursor has a statement for that."""
         action = self._action(run, end)
         if action is None:
             self._row_over(run, end, cause)
@@ -209,8 +214,9 @@ class CursorMachine(LoopMachine):
             return False
 
     def _end_with_lease(self, settlement: Settlement, end: End) -> End:
-        """Return how the iteration ended, with the end of its row's lease. A row that was released comes again, and its
-        last failure counts.
+        """Return the end of an iteration after the statement that ended the lease of its row.
+
+        A row that was released counts as cancelled: it is claimed again, and only its last failure counts.
         """
         is_held = end.status == "ok" and has_changed_rows(end.outcome)
         if settlement.action == "release" and is_held:
@@ -234,7 +240,7 @@ class CursorMachine(LoopMachine):
                 other.is_overtaken = other.is_claiming
         self._end_iteration(run, end, cause if end.status == "error" else None)
 
-    # ---- what the engine asks -------------------------------------------------------------------------------------
+    # ---- for the engine -------------------------------------------------------------------------------------------
 
     def _claims(self, run_id: str) -> bool:
         run = self.state.runs.get(run_id)
@@ -279,7 +285,7 @@ class CursorMachine(LoopMachine):
         )
 
     def _returned_count(self) -> int:
-        """Return how many rows the next chunk may claim."""
+        """Return the number of rows that the next chunk may claim."""
         is_over = self.state.stop is not None or self.state.failure is not None or self._progress.is_drained
         return 0 if is_over else max(0, self._limits.rows - self._progress.rows)
 
@@ -288,8 +294,8 @@ class CursorMachine(LoopMachine):
 
 
 def _iteration_outcome(settlement: Settlement) -> PlainOutcome:
-    """Return the outcome of the iteration, as a statement sees it. One that ended well has no error, though a call of
-    it may have failed with an error after which the tasks continued.
+    """Return the outcome of the iteration for the templates of a statement. A successful iteration has no error, even
+    if a call failed and its tasks continued.
     """
     if settlement.status != "ok" or settlement.outcome["status"] == "ok":
         return settlement.outcome
@@ -297,6 +303,6 @@ def _iteration_outcome(settlement: Settlement) -> PlainOutcome:
 
 
 def _statement_failure(outcome: PlainOutcome, statement: str) -> PlainOutcome:
-    """Return the failure of a statement, which it names."""
+    """Return the failed outcome of a statement, with the name of the statement in its message."""
     error: Mapping[str, Any] = outcome.get("error") or {}
     return {"status": "error", "error": {**error, "message": f"{statement}: {error.get('message') or 'failed'}"}}

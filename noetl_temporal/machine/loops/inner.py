@@ -23,41 +23,43 @@ __all__ = ["InnerLoop", "inner_loop"]
 
 
 class InnerLoop(LoopMachine):
-    """A loop over a list, ``inside`` an iteration of the ``outer`` loop."""
+    """A loop over a list inside an iteration of ``outer_loop``; ``outer_region`` is the machine of that iteration."""
 
-    def __init__(self, chunk: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> None:
-        self._around = inside
-        self._outer = outer
-        super().__init__(chunk, state, limit=outer.value_limit)
-        self.budget = outer.budget
+    def __init__(
+        self, chunk: ChunkInput, state: LoopState, outer_region: RegionMachine, outer_loop: Iterations
+    ) -> None:
+        self._outer_region = outer_region
+        self._outer_loop = outer_loop
+        super().__init__(chunk, state, limit=outer_loop.value_limit)
+        self.budget = outer_loop.budget
 
     def _set_state(self, state: LoopState) -> None:
-        share_state(state, self._around.state)
+        share_state(state, self._outer_region.state)
         super()._set_state(state)
 
     def _new_journal(self, state: LoopState) -> Journal:
         del state
-        return self._around.journal
+        return self._outer_region.journal
 
-    def settle(self) -> None:
-        """Start what may start now."""
-        self.state.is_idling, self.state.pause = self._around.state.is_idling, self._around.state.pause
-        self._settle()
+    def start_ready_work(self) -> None:
+        """Start the iterations and calls that are ready, within the budget."""
+        self.state.is_idling, self.state.pause = self._outer_region.state.is_idling, self._outer_region.state.pause
+        self._start_ready_work()
 
     def stop(self) -> None:
-        """Begin nothing any more, and end what is in flight."""
-        self._stop_with(self._around.state.stop)
+        """Stop: begin nothing, and cancel what is in flight."""
+        self._stop_with(self._outer_region.state.stop)
 
     @property
     def has_ready_work(self) -> bool:
-        """Whether something could begin, as far as the budget allows."""
+        """Whether this machine has work that may begin when the budget allows."""
         return self._has_ready_work()
 
     def _run_id(self, name: str) -> str:
         return f"{self.input.loop_id}/{name}"
 
     def _outer_lease(self) -> LeaseRenewal | None:
-        return self._around.lease()
+        return self._outer_region.lease()
 
     def _results_to_store(self) -> list[Json] | None:
         """Return None: the results are part of the result of the outer loop's iteration."""
@@ -65,23 +67,23 @@ class InnerLoop(LoopMachine):
 
     def adjust_deadlines(self) -> None:
         """Adjust the deadlines of the outermost loop, which has all timers."""
-        self._outer.adjust_deadlines()
+        self._outer_loop.adjust_deadlines()
 
     def _wait_opened(self, wait: Wait) -> None:
-        self._outer.wait_opened(wait)
+        self._outer_loop.wait_opened(wait)
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        self._outer.wait_closed(wait, ending)
+        self._outer_loop.wait_closed(wait, ending)
 
     def _close(self, finish: Finish) -> None:
-        """Do nothing: the machine around reads the report."""
+        """Nothing to do: the outer machine reads the report."""
 
 
 class _InnerCursor(InnerLoop, CursorMachine):
-    """A loop over a cursor."""
+    """A loop over a cursor inside an iteration of another loop."""
 
 
-def inner_loop(chunk: ChunkInput, state: LoopState, inside: RegionMachine, outer: Iterations) -> InnerLoop:
-    """Return the machine of a loop ``inside`` an iteration, which has items or claims rows."""
+def inner_loop(chunk: ChunkInput, state: LoopState, outer_region: RegionMachine, outer_loop: Iterations) -> InnerLoop:
+    """Return the machine of a loop inside an iteration. The loop has items or claims rows."""
     kind = InnerLoop if chunk.claims is None else _InnerCursor
-    return kind(chunk, state, inside, outer)
+    return kind(chunk, state, outer_region, outer_loop)

@@ -1,9 +1,10 @@
-"""The iterations of a loop: how they begin and end, and the machines of the regions that they run.
+"""The iterations of a loop: how they begin and end, and the inner machines of those that run several steps.
 
 How it works. Iterations start in index order while fewer than ``max_in_flight`` run; each is a run of the step's tasks
-with names of its own, on the same engine as the steps of a playbook. An iteration sees what it sets in ``ctx``; in a
-sequential loop the next iterations see it too. When the loop ends, the playbook applies all of it in index order, so
-the last index wins (semantics.md 16). A failed iteration stops the others only with ``on_error: fail_fast``.
+with names of its own, on the same engine as the steps of a playbook. An iteration sees the values that it sets in
+``ctx``; in a sequential loop the next iterations see them too. When the loop ends, the playbook applies these values in
+index order, so that of the last index remains (semantics.md 16). A failed iteration stops the others only with
+``on_error: fail_fast``.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ class Iterations(Engine[LoopState, Iteration]):
         self._regions: dict[str, RegionMachine] = {}
 
     def snapshot(self) -> Json:
-        """See Engine. Machines inside share parts of the state, which are stored once."""
+        """See Engine. Parts of the state that inner machines share with this one are included once."""
         snapshot: Json = super().snapshot()
         return snapshot if self._region is None else without_shared(snapshot)
 
@@ -72,8 +73,8 @@ class Iterations(Engine[LoopState, Iteration]):
         state.runs = runs = Runs(state.runs)
         return runs
 
-    def _settle(self) -> None:
-        super()._settle()
+    def _start_ready_work(self) -> None:
+        super()._start_ready_work()
         if self._has_stale_deadlines and self.state.phase == "running":
             self._has_stale_deadlines = False
             self._adjust_deadlines()
@@ -96,7 +97,7 @@ class Iterations(Engine[LoopState, Iteration]):
 
     def _has_ready_work(self) -> bool:
         state = self.state
-        may_begin = bool(state.ready) or self._can_begin_iteration() or self._has_ready_work_inside()
+        may_begin = bool(state.ready) or self._can_begin_iteration() or self._has_ready_inner_work()
         return state.phase == "running" and may_begin
 
     def _begin_iteration(self, position: int, *, claim: int = 0, row: Json = None) -> None:
@@ -125,7 +126,7 @@ class Iterations(Engine[LoopState, Iteration]):
             machine.begin()
 
     def _element(self, position: int, row: Json) -> Json:
-        """Return the item of an iteration; a claimed row has none."""
+        """Return what the iteration processes: an item of the list, or the claimed row."""
         return self.input.items[position] if row is None else row
 
     def _run_id(self, name: str) -> str:
@@ -153,7 +154,7 @@ class Iterations(Engine[LoopState, Iteration]):
             self._begin_route(run, self._region, pipeline, end, kind)
 
     def _body_ended(self, run: Iteration, end: End, kind: str, cause: Failure | None = None) -> None:
-        """The tasks and the steps of an iteration have ended. ``kind`` is that of its result, ``cause`` as for
+        """End an iteration whose tasks and steps have ended. ``kind`` is that of its result; for ``cause`` see
         ``_end_iteration``.
         """
         del kind
@@ -223,7 +224,7 @@ class Iterations(Engine[LoopState, Iteration]):
     # ---- regions ----------------------------------------------------------------------------------------------------
 
     def _begin_route(self, run: Iteration, region: Region, tasks: PipelineState, end: End, kind: str) -> None:
-        """The tasks have ended for the item: its routes are followed, or its iteration ends as they did."""
+        """Follow the routes of an item, whose tasks have ended; without a route, end its iteration."""
         run.region = initial_state(run)
         route_end = self._region_machine(run, region).begin_route(tasks, end, kind)
         if route_end is not None:
@@ -241,25 +242,25 @@ class Iterations(Engine[LoopState, Iteration]):
             machine = self._regions[run.id] = RegionMachine(self, region, run)
         return machine
 
-    def _inside(self) -> Iterable[tuple[str, RegionMachine]]:
+    def _inner_machines(self) -> Iterable[tuple[str, RegionMachine]]:
         if self._region is not None:
             for id_, run in self.state.runs.items():
                 if run.region is not None:
                     yield id_, self._region_machine(run, self._region)
 
-    def _has_ready_work_inside(self) -> bool:
-        return any(machine.has_ready_work for id_, machine in self._inside() if not self._lacks_value(id_))
+    def _has_ready_inner_work(self) -> bool:
+        return any(machine.has_ready_work for id_, machine in self._inner_machines() if not self._lacks_value(id_))
 
-    def _settle_inside(self) -> bool:
+    def _start_ready_inner_work(self) -> bool:
         if self._region is None:
             return False
         has_ended = False
-        for id_, machine in list(self._inside()):
-            if self._lacks_value(id_) or (machine.has_settled and id_ not in self.state.readers):
+        for id_, machine in list(self._inner_machines()):
+            if self._lacks_value(id_) or (machine.is_waiting_for_facts and id_ not in self.state.readers):
                 continue
             self._start_reading(id_)
             run = self._runs[id_]  # a checkpoint copies it, with all of the iteration
-            machine.settle()
+            machine.start_ready_work()
             if machine.end is not None:
                 has_ended = True
                 self._drop_region(run)
@@ -277,15 +278,15 @@ class Iterations(Engine[LoopState, Iteration]):
             self._region_machine(run, self._region).stop()
 
     def _wake(self, run_id: str) -> bool:
-        """Make a run ready, see Intake. An iteration with a region needs nothing: regions settle at every fact."""
+        """See Intake. Nothing to do for an iteration with a region, whose ready work starts at every fact."""
         run = self._runs.get(run_id)
         return super()._wake(run_id) if run is None or run.region is None else True
 
-    # ---- what machines inside ask for -------------------------------------------------------------------------------
+    # ---- for inner machines -----------------------------------------------------------------------------------------
 
     @property
     def value_limit(self) -> int:
-        """The bytes that a value may have."""
+        """The maximum size of a value in bytes."""
         return self._limit
 
     def host_of(self, iteration: Iteration) -> IterationHost:
@@ -297,33 +298,33 @@ class Iterations(Engine[LoopState, Iteration]):
         return host
 
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
-        """Return the lease of the row that an iteration processes, or that the loop around it does."""
+        """Return the lease of the row that the iteration processes, or else of the outer iteration."""
         del iteration
         return self._outer_lease()
 
     def _outer_lease(self) -> LeaseRenewal | None:
-        """Return the lease of the row that the iteration around this loop processes."""
+        """Return the lease of the row that the outer iteration of this loop processes, if there is one."""
         return None
 
     def journal_of(self, iteration: Iteration) -> Journal:
-        """Return the journal of this machine, whose events have the iteration."""
+        """Return a journal that adds the ids of the iteration to each event."""
         ids = iteration_ids(self.input, iteration.index)
         return self._journal.within({name: ids[name] for name in ids if name != "step"})
 
     def adjust_deadlines(self) -> None:
-        """Suspend and resume the deadlines of this workflow, when the fact was applied: one may end many holds."""
+        """Suspend or resume the deadlines of this workflow once the fact is applied, because it may end many holds."""
         self._has_stale_deadlines = True
 
     def wait_opened(self, wait: Wait) -> None:
-        """A step of a region waits."""
+        """Handle a wait that a step of a region has opened."""
         self._wait_opened(wait)
 
     def wait_closed(self, wait: Wait, ending: Ending) -> None:
-        """A step of a region waits no longer."""
+        """Handle the end of a wait of a step of a region."""
         self._wait_closed(wait, ending)
 
-    def inner_loop(self, chunk: ChunkInput, state: LoopState, inside: RegionMachine) -> InnerLoop:
-        """Return the machine of a loop inside of an iteration."""
+    def inner_loop(self, chunk: ChunkInput, state: LoopState, outer_region: RegionMachine) -> InnerLoop:
+        """Return the machine of a loop inside an iteration, whose machine is ``outer_region``."""
         from noetl_temporal.machine.loops.inner import inner_loop  # its classes are subclasses of this one
 
-        return inner_loop(chunk, state, inside, self)
+        return inner_loop(chunk, state, outer_region, self)

@@ -1,9 +1,7 @@
 """The machine of a loop's chunk: iterations of one loop step, in a workflow of their own.
 
 iterations.py runs the iterations. After a stop none starts; cancelled ones count as skipped, like those that never ran.
-Items that are returned (ReturnRequested) belong to the next chunk and do not count here.
-
-``report`` is set with Finish: the results of all iterations in order, counts, failures and what to set.
+Items that are returned (ReturnRequested) belong to the next chunk, so this chunk does not count them.
 """
 
 from __future__ import annotations
@@ -49,7 +47,12 @@ _FINISHES: Mapping[str, Literal["completed", "failed", "cancelled"]] = {
 
 
 class LoopMachine(Iterations):
-    """One run of a loop. ``state`` is that of an earlier machine's ``snapshot``."""
+    """One chunk of a loop. ``state`` is the ``snapshot`` of an earlier machine; an inner machine gets its state itself.
+    ``limit`` is the maximum size of a value in bytes.
+
+    ``report`` is set with the command Finish: the results of all iterations in order, counts, failures and the values
+    to set.
+    """
 
     def __init__(self, input_: ChunkInput, state: Json | LoopState = None, *, limit: int = INLINE_BYTES) -> None:
         machine_state = state if isinstance(state, LoopState) else _restore_state(state, input_)
@@ -59,7 +62,7 @@ class LoopMachine(Iterations):
     # ---- facts ------------------------------------------------------------------------------------------------------
 
     def _start(self, fact: Started) -> None:
-        """Nothing to do: iterations start as the machine proceeds."""
+        """Nothing to do: ``_start_runs_or_finish`` starts the iterations."""
         del fact
 
     def _return_items(self) -> None:
@@ -86,14 +89,14 @@ class LoopMachine(Iterations):
             self._journal.send(self._return_command(wait_id, answer))
 
     def return_answer(self, fact: Answered) -> list[CloseWait]:
-        """Return the messages to the playbook that an answer came too late for its waits."""
+        """Return the messages that tell the playbook that an answer came too late for these waits."""
         return [self._return_command(wait_id, fact.answer) for wait_id in fact.wait_ids]
 
     def _return_command(self, wait_id: str, answer: Answer) -> CloseWait:
         return CloseWait(f"{self.input.chunk_id} {wait_id}", returned=answer.signal)
 
     def _restore(self, fact: Restored) -> None:
-        """Messages sent while the previous run ended may be lost: every wait is reported to the playbook again."""
+        """See Engine. Messages of the earlier workflow run may be lost, so all waits are reported again."""
         super()._restore(fact)
         for wait in self.state.waits.values():
             self._wait_opened(wait)
@@ -115,7 +118,7 @@ class LoopMachine(Iterations):
             self._stop("limit", fact.message)
 
     def _emit_pause(self, type_: str, status: str, by: str, reason: str) -> None:
-        """The playbook emits it, for its loops as well."""
+        """Nothing to do: the playbook emits the event, for its loops as well."""
 
     def _warn(self, message: str) -> None:
         step, parent = self.input.step.name, self.input.event_id
@@ -123,7 +126,7 @@ class LoopMachine(Iterations):
 
     # ---- results ----------------------------------------------------------------------------------------------------
 
-    def _proceed(self) -> None:
+    def _start_runs_or_finish(self) -> None:
         state = self.state
         self._start_iterations()
         if state.runs or self._has_items_left() or _RESULTS in state.pending:
@@ -139,7 +142,7 @@ class LoopMachine(Iterations):
         return results_to_store(self.input, self.state, self._limit)
 
     def _values_stored(self, owner: str, fact: ValuesStored) -> None:
-        """The results of the chunk were stored: drop them. If that failed, so does the chunk."""
+        """Replace the results of the chunk by a reference to them. The chunk fails if they could not be stored."""
         del owner
         if fact.error:
             self.state.failure = self.state.failure or error_outcome("internal", fact.error)
@@ -152,7 +155,7 @@ class LoopMachine(Iterations):
         self.state.stored_results.clear()
 
     def _cancel_stopped_runs(self) -> None:
-        """A chunk that stops does not wait until its results are stored."""
+        """See Stopping. A chunk that stops does not wait until its results are stored."""
         super()._cancel_stopped_runs()
         if self.state.pending.pop(_RESULTS, None) is not None:
             self._journal.send(Cancel(_RESULTS))
@@ -162,19 +165,19 @@ class LoopMachine(Iterations):
 
     @property
     def may_return_items(self) -> bool:
-        """Whether there are items that a ReturnRequested would return. A chunk that may wait for long keeps them."""
+        """Whether there are items that a ReturnRequested would return. A chunk with waits or holds returns none."""
         region_steps = self.input.steps.values()
         has_waits = any(map(may_wait, (self.input.step, *region_steps)))
-        keeps_items = has_waits or any(step.hold is not None for step in region_steps)
-        return self._has_items_left() and not keeps_items
+        has_holds = any(step.hold is not None for step in region_steps)
+        return self._has_items_left() and not (has_waits or has_holds)
 
     def _returned_count(self) -> int:
-        """Return how many items are returned."""
+        """Return the number of items that are returned to the playbook."""
         state = self.state
         return len(self.input.items) - state.next_position if state.is_closed and state.stop is None else 0
 
     def _item_count(self) -> int:
-        """Return how many items count here."""
+        """Return the number of items that belong to this chunk, without those that are returned."""
         return len(self.input.items) - self._returned_count()
 
     def _finish(self) -> None:

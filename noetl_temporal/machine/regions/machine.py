@@ -1,10 +1,11 @@
 """The machine of one iteration of a loop over steps.
 
 How it works. The steps of a region run like a small playbook: tokens, joins and routes work as in a playbook's machine,
-with the names of the iteration in scope. This machine has no workflow of its own. It is part of the machine of its loop
-and shares its journal, its budget and everything in flight, so a shell sees one machine. A fact goes to the machine of
-the run that it concerns (``_machine_of_run``), and machines settle from the outside in. A loop inside an iteration is
-part of the iteration's machine in the same way, as one chunk with all its items.
+with the names of the iteration in scope. This machine has no workflow of its own. It is an inner machine of its loop's
+machine and shares its journal, its budget and everything in flight, so the shell sees one machine. A fact goes to the
+machine of the run that it concerns (``_machine_of_run``). Ready work starts in the outer machine first, then in the
+inner ones. A loop inside an iteration is an inner machine of the iteration's machine in the same way, as one chunk with
+all its items.
 
 An iteration ends when all its branches have ended. It fails if a failure in it was not handled. Its result maps each
 step to its last result, and the region's end to a list with one result per arrival (dev/decisions/0010).
@@ -30,7 +31,7 @@ from noetl_temporal.machine.failures import error_outcome, failure_at, kind_of, 
 from noetl_temporal.machine.ids import escape_name
 from noetl_temporal.machine.journal import Journal
 from noetl_temporal.machine.loops.claims import LEASE_LOST
-from noetl_temporal.machine.playbook import Machine
+from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.regions.region import Region, share_state
 from noetl_temporal.machine.state import Chunk, Iteration, LoopState, PipelineState, PlaybookState, StepRun
@@ -52,25 +53,25 @@ if TYPE_CHECKING:
 __all__ = ["RegionMachine"]
 
 
-class RegionMachine(Machine):
-    """The machine of an iteration; ``end`` is set when the iteration has ended."""
+class RegionMachine(PlaybookMachine):
+    """The machine of an ``iteration`` of ``outer_loop``; ``end`` is set when the iteration has ended."""
 
-    def __init__(self, outer: Iterations, region: Region, iteration: Iteration) -> None:
-        self._outer = outer
+    def __init__(self, outer_loop: Iterations, region: Region, iteration: Iteration) -> None:
+        self._outer_loop = outer_loop
         self._region = region
         self._iteration = iteration
         self._loops: dict[str, InnerLoop] = {}
         self.end: End | None = None
-        chunk = outer.input
+        chunk = outer_loop.input
         self._prefix = f"{chunk.loop_id}/{iteration.index}/"
         super().__init__(
-            region.plan.graph, execution_id=chunk.execution_id, state=iteration.region, limit=outer.value_limit
+            region.plan.graph, execution_id=chunk.execution_id, state=iteration.region, limit=outer_loop.value_limit
         )
-        self.budget = outer.budget
+        self.budget = outer_loop.budget
         self._keychain.key = chunk.secrets_key
 
     def _set_state(self, state: PlaybookState) -> None:
-        share_state(state, self._outer.state)
+        share_state(state, self._outer_loop.state)
         super()._set_state(state)
 
     def _new_plan(self, graph: Graph) -> GraphPlan:
@@ -79,14 +80,14 @@ class RegionMachine(Machine):
         return self._region.plan
 
     def _new_execution(self, state: PlaybookState) -> Execution:
-        iteration_host = self._outer.host_of(self._iteration)
+        iteration_host = self._outer_loop.host_of(self._iteration)
         return Execution(
             self._plan, self.execution_id, state, self._journal, self._keychain, iteration_host, self._prefix
         )
 
     def _new_journal(self, state: PlaybookState) -> Journal:
         del state
-        return self._outer.journal_of(self._iteration)
+        return self._outer_loop.journal_of(self._iteration)
 
     @property
     def journal(self) -> Journal:
@@ -96,41 +97,40 @@ class RegionMachine(Machine):
     @property
     def kind(self) -> str:
         """The kind of the result of the loop's own tasks, if it has any."""
-        tasks = self.state.records.get(self._outer.input.step.name)
+        tasks = self.state.records.get(self._outer_loop.input.step.name)
         return "" if tasks is None else tasks.kind
 
     def lease(self) -> LeaseRenewal | None:
         """Return the lease of the row that the iteration processes."""
-        return self._outer.host_of(self._iteration).lease()
+        return self._outer_loop.host_of(self._iteration).lease()
 
     @property
     def steps(self) -> dict[str, StepTally]:
-        """The steps of the iteration and of the loops inside it."""
+        """The tallies of the steps of the iteration and of the loops inside it."""
         return add_tallies(self.state.loop_tallies, {name: tally_of(record) for name, record in self._own_records()})
 
     @property
     def route_records(self) -> Iterable[tuple[str, StepRecord]]:
-        """The records that the steps after the loop see of steps on the routes of an item. A region with an end has
-        none: its end decides what they see.
+        """The records of steps on the routes of the item, for the templates of steps after the loop. A region with an
+        end has none: there the result of the loop has the results of its steps.
         """
         return () if self._region.end else (*self.state.route_records.items(), *self._own_records())
 
     def _own_records(self) -> Iterable[tuple[str, StepRecord]]:
-        """Return the records of the iteration's steps, without that of the loop itself, whose tasks it has."""
-        loop_step = self._outer.input.step.name
+        """Return the records of the iteration's steps, without that of the loop step, which is for the item's tasks."""
+        loop_step = self._outer_loop.input.step.name
         return ((name, record) for name, record in self.state.records.items() if name != loop_step)
 
     @property
     def has_ready_work(self) -> bool:
-        """Whether something could begin, also in a machine inside, as far as the budget allows."""
-        inner = any(machine.has_ready_work for _, machine in self._inside())
-        return self._has_ready_work() or inner
+        """Whether this machine or an inner one has work that may begin when the budget allows."""
+        return self._has_ready_work() or any(machine.has_ready_work for _, machine in self._inner_machines())
 
     # ---- the iteration --------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Enter the region."""
-        step = self._outer.input.step
+        """Enter the region: move tokens to its first steps."""
+        step = self._outer_loop.input.step
         if step.loop is None or step.loop.entry_route is None:
             return
         routes = enter_region(self._execution, *self._entry(step, step.loop.entry_route))
@@ -139,10 +139,12 @@ class RegionMachine(Machine):
         self.state.arrivals.extend((arc.target, "") for arc in routes.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
-        """Take the routes of the item, whose tasks have ended; ``kind`` is that of their result. Returns the end of the
-        iteration if no route is taken. A route that is taken after a failure handles it.
+        """Follow the routes of the item, whose ``tasks`` have ended with ``end``; ``kind`` is that of their result.
+
+        Returns the end of the iteration if no route is followed, else None. A route that is followed after a failure
+        handles it.
         """
-        step = self._outer.input.step
+        step = self._outer_loop.input.step
         if step.loop is None or step.loop.entry_route is None:
             return end
         status: StepStatus = "failed" if end.status == "error" else "completed"
@@ -155,36 +157,36 @@ class RegionMachine(Machine):
         return None if routes.chosen.arcs else end
 
     def _entry(self, step: Step, enter: Route) -> tuple[Step, StepRun]:
-        """Return the loop's step as one from which the arcs into the region lead, and its run."""
+        """Return the loop step with the arcs into the region as its route, and a run of it."""
         id_ = f"{self._prefix}{escape_name(step.name)}"
         run = StepRun(id=id_, event_id=self._iteration.event_id, started=0, step=step.name)
         return replace(step, loop=None, route=enter), run
 
     @property
-    def has_settled(self) -> bool:
-        """Whether ``settle`` would change nothing, because the iteration waits for facts."""
-        state, outer = self.state, self._outer.state
+    def is_waiting_for_facts(self) -> bool:
+        """Whether ``start_ready_work`` would change nothing, because the iteration waits for facts."""
+        state, outer_state = self.state, self._outer_loop.state
         return (
             state.phase == "running"
             and bool(self._running)
             and not (state.ready or state.arrivals or state.waiting or state.stop)
-            and (state.is_idling, state.pause) == (outer.is_idling, outer.pause)
+            and (state.is_idling, state.pause) == (outer_state.is_idling, outer_state.pause)
             and not any(run.inner or (run.held and run.held.retry_decision) for run in state.runs.values())
         )
 
-    def settle(self) -> None:
-        """Start runs and calls that may start now."""
-        self.state.is_idling, self.state.pause = self._outer.state.is_idling, self._outer.state.pause
+    def start_ready_work(self) -> None:
+        """Start the runs and calls that are ready, within the budget."""
+        self.state.is_idling, self.state.pause = self._outer_loop.state.is_idling, self._outer_loop.state.pause
         if not self.is_paused:
             self._retry_decided()
-        self._settle()
+        self._start_ready_work()
 
     def stop(self) -> None:
         """Stop: begin nothing, and cancel what is in flight."""
-        self._stop_with(self._outer.state.stop)
+        self._stop_with(self._outer_loop.state.stop)
 
     def _arrive(self, step: str, origin: str) -> None:
-        """The final step of the playbook is not in the region: a path that leads there is over."""
+        """Move a token to a step. One that leaves the region, to the final step of the playbook, ends its branch."""
         super()._arrive(step if step in self.graph.steps else self.graph.final, origin)
 
     def _run_step(self, name: str) -> None:
@@ -207,7 +209,7 @@ class RegionMachine(Machine):
         self.end = self._end_of_region()
 
     def _end_of_region(self) -> End:
-        cause, span = self.state.failures.cause, self._outer.input.step.span
+        cause, span = self.state.failures.cause, self._outer_loop.input.step.span
         if cause is not None:
             span = self.graph.steps[cause.step].span if cause.step in self.graph.steps else span
             return End("error", error_outcome(cause.kind, f"step {cause.step!r} failed: {cause.message}"), None, span)
@@ -219,26 +221,28 @@ class RegionMachine(Machine):
             return End("error", template_outcome(failure), None, span)
 
     def _outcome(self) -> PlainOutcome:
-        """Return the outcome of the item's tasks without its error, which the route handled; else the region's."""
-        tasks = self.state.records.get(self._outer.input.step.name)
+        """Return the outcome of the item's tasks, without an error, which a route has handled; without such tasks, the
+        results of the region's steps.
+        """
+        tasks = self.state.records.get(self._outer_loop.input.step.name)
         if tasks is None:
             return {**OK, "result": self._result()}
         return {**{name: part for name, part in tasks.outcome.items() if name != "error"}, "status": "ok"}
 
     def _result(self) -> dict[str, Json]:
-        loop, end = self._outer.input.step.loop, self._region.end
+        loop, end = self._outer_loop.input.step.loop, self._region.end
         records = self.state.records
         names = [name for name in (loop.region if loop else ()) if name in records and name != end]
         results = {name: whole_result(records[name].outcome) for name in names}
         return {**results, end: self._iteration.arrival_results} if self._iteration.arrival_results else results
 
     def _fail(self, kind: str, step: str, message: str) -> None:
-        span = self._outer.input.step.span
+        span = self._outer_loop.input.step.span
         self._record_failure(failure_at(self.graph.source, step, error_outcome(kind, message), span))
 
-    # ---- loops inside of the iteration ----------------------------------------------------------------------------
+    # ---- loops inside the iteration -------------------------------------------------------------------------------
 
-    def _inside(self) -> Iterable[tuple[str, InnerLoop]]:
+    def _inner_machines(self) -> Iterable[tuple[str, InnerLoop]]:
         for id_, run in self.state.runs.items():
             if run.inner is not None:
                 yield id_, self._inner_loop(run)
@@ -251,11 +255,11 @@ class RegionMachine(Machine):
                 raise ProtocolError(f"{run.id} runs no loop")
             [chunk] = progress.chunks.values()
             input_ = chunk_input(self._execution, step, step.loop, run, progress, chunk)
-            machine = self._loops[run.id] = self._outer.inner_loop(input_, run.inner, self)
+            machine = self._loops[run.id] = self._outer_loop.inner_loop(input_, run.inner, self)
         return machine
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
-        """Begin a chunk, a machine inside this one: all items, or a range of those that a retry runs."""
+        """Begin a chunk as an inner machine: of all items, or of one range of those that a retry runs."""
         progress = run.loop
         if progress is None or progress.chunks or not progress.ranges:
             return
@@ -267,10 +271,10 @@ class RegionMachine(Machine):
         progress.chunks[input_.chunk_id] = chunk
         run.inner = LoopState(phase="running", started=self._journal.feed.at, ctx=progress.ctx)
 
-    def _settle_inside(self) -> bool:
+    def _start_ready_inner_work(self) -> bool:
         has_ended = False
-        for id_, inner in list(self._inside()):
-            inner.settle()
+        for id_, inner in list(self._inner_machines()):
+            inner.start_ready_work()
             if inner.report is not None:
                 has_ended = True
                 run = self._runs[id_]
@@ -287,26 +291,26 @@ class RegionMachine(Machine):
         else:
             super()._cancel_run(run)
 
-    def _keeps_items(self, run: StepRun) -> bool:
+    def _begin_storing_items(self, run: StepRun) -> bool:
         """Return False: the items are stored with those of the outer loop."""
         del run
         return False
 
     def _is_to_hold(self, step: Step, end: End) -> bool:
-        """A row that another claimer has is not held: no decision would count."""
+        """Whether to hold the failed step. A row whose lease is lost is not held: no decision would have an effect."""
         return super()._is_to_hold(step, end) and kind_of(end.outcome) != LEASE_LOST
 
     def _adjust_deadlines(self) -> None:
         """Adjust the deadlines of the outermost loop, which has all timers."""
-        self._outer.adjust_deadlines()
+        self._outer_loop.adjust_deadlines()
 
-    def _keep_large_values(self) -> None:
+    def _begin_storing_large_values(self) -> None:
         """Nothing to do: the outer loop stores them."""
 
-    # ---- what the outer machine decides ---------------------------------------------------------------------------
+    # ---- passed to the outer machine ------------------------------------------------------------------------------
 
     def _wait_opened(self, wait: Wait) -> None:
-        self._outer.wait_opened(wait)
+        self._outer_loop.wait_opened(wait)
 
     def _wait_closed(self, wait: Wait, ending: Ending) -> None:
-        self._outer.wait_closed(wait, ending)
+        self._outer_loop.wait_closed(wait, ending)

@@ -12,7 +12,7 @@ from noetl_temporal.machine.steps.graph_plan import GraphPlan
 __all__ = ["Region", "initial_state", "region_of", "share_state", "without_shared"]
 
 _END = "/over"
-"""The step at which every branch of an iteration ends. It never runs, and its name is invalid in playbooks."""
+"""The name of the step at which every branch of an iteration ends. It never runs, and playbooks cannot use its name."""
 
 _SHARED = ("ids", "pending", "timers", "waits", "circuits", "result_sizes")
 """The fields of its state that a machine shares with the machines inside it: all of them run in one workflow, and an
@@ -51,19 +51,19 @@ def initial_state(iteration: Iteration) -> PlaybookState:
 
 
 def share_state(inner: MachineState, outer: MachineState) -> None:
-    """Make the inner state use the shared parts of the outer one."""
+    """Make the state of an inner machine use the shared fields of the outer one."""
     for name in _SHARED:
         setattr(inner, name, getattr(outer, name))
 
 
 def without_shared(snapshot: Json) -> dict[str, Json]:
-    """Return the snapshot without the repeated shared parts of inner states."""
+    """Return the snapshot without the shared fields of inner states, which would repeat them."""
     runs: dict[str, dict[str, Json]] = snapshot.get("runs") or {}
     return {**snapshot, "runs": {id_: _run_without_shared(run) for id_, run in runs.items()}}
 
 
 def _run_without_shared(run: dict[str, Json]) -> dict[str, Json]:
-    """Return a run whose inner states lack the shared parts."""
+    """Return the run without the shared fields of its inner states."""
     fields = dict(run)
     for name in _INNER_STATES:
         if fields.get(name) is not None:

@@ -14,12 +14,12 @@ How it works. A pipeline is always in one phase (state.PipelineState), and moves
 
 Only its engine calls ``begin_call``, at the one place where calls begin, or ``stop`` there instead (engine.py).
 
-``_settled`` does everything that follows a finished call, in order. The activity has reported which rule ended the
-call; call_result.py computes what that means. Retries happen inside the activity, so ``retry`` occurs here only for a
+``_apply_report`` does everything that follows a finished call, in order. The activity has reported which rule ended the
+call; call_result.py computes the consequences. Retries happen inside the activity, so ``retry`` occurs here only for a
 call whose worker was lost.
 
-task_executions.py begins and ends the task executions. Only these two files change the state. What they use (names.py,
-events.py, calls.py, call_result.py) reads it.
+task_executions.py begins and ends the task executions. Only these two files change the state; the others (names.py,
+events.py, calls.py, call_result.py) only read it.
 
 Every page of a paginating task is a task execution of its own: its own call, key, events and attempts
 (semantics.md 18).
@@ -105,7 +105,7 @@ class Pipeline(TaskExecutions):
         else:
             if plan.circuit is not None:
                 breaker.record_end(self.host, state, plan, report.outcome)
-            self._settle(plan, report)
+            self._process_report(plan, report)
 
     def delay_ended(self) -> None:
         """The delay has ended: make the next call, of the next page, or of a task after a loss or jump."""
@@ -153,7 +153,7 @@ class Pipeline(TaskExecutions):
         if outcome is None:
             raise ProtocolError("a wait was answered with nothing")
         if state.progress.is_open:
-            self._settle(plan, ToolReport(outcome, is_decided=False))
+            self._process_report(plan, ToolReport(outcome, is_decided=False))
         elif outcome["status"] == "error":
             self._fail_task(plan, failure_without_signal(state.records[plan.task.label].outcome, outcome))
         else:
@@ -161,7 +161,7 @@ class Pipeline(TaskExecutions):
             if calls:
                 self._begin_task()
 
-    def _settle(self, plan: TaskPlan, report: ToolReport) -> None:
+    def _process_report(self, plan: TaskPlan, report: ToolReport) -> None:
         """Record the outcome of a finished call, apply what it sets, and take the action of its rule."""
         try:
             self._apply_report(plan, report)
@@ -170,7 +170,7 @@ class Pipeline(TaskExecutions):
             self._end("error", template_outcome(failure), failure.span)
 
     def _apply_report(self, plan: TaskPlan, report: ToolReport) -> None:
-        """See ``_settle``. Templates see the values from before any of these assignments. Raises TemplateFailure."""
+        """See ``_process_report``. Templates see the values before all of these assignments. Raises TemplateFailure."""
         task, profile = plan.task, self.host.names
         outcome = attempt_outcome(report, self.state.progress.event_id)
         if task.output is not None:
