@@ -14,7 +14,7 @@ from dev.simulate.process import ProcessLoop
 from dev.simulate.simulated_values import SimulatedValues
 from noetl_activities.errors import SinkError
 from noetl_activities.outcome import ErrorInfo, Outcome
-from noetl_activities.sinks import Entry, StoreResult
+from noetl_activities.sinks import Entry, OutcomeLookup, SinkRequest, StoreResult
 from noetl_temporal.payloads.codec import data_converter
 from noetl_temporal.payloads.value_store import ValueStore
 
@@ -127,21 +127,17 @@ class Database:
         self._entries: set[tuple[str, int]] = set()
         self._outcomes: dict[tuple[str, int], str] = {}
 
-    async def find_outcome(
-        self, kind: str, config: dict[str, Any], auth: Any, key: str, repetition: int, context: Any
-    ) -> str | None:
+    async def find_outcome(self, lookup: OutcomeLookup, context: Any) -> str | None:
         """See noetl_activities.sinks.find_outcome."""
-        del kind, config, auth, context
+        del context
         await self._pause()
-        return self._outcomes.get((key, repetition))
+        return self._outcomes.get((lookup.key, lookup.repetition))
 
-    async def store(
-        self, kind: str, config: dict[str, Any], mode: str, entry: Entry, result: Any, auth: Any, context: Any
-    ) -> StoreResult:
+    async def store(self, request: SinkRequest, context: Any) -> StoreResult:
         """See noetl_activities.sinks.store: commits at once, and responds after a delay."""
-        del kind, mode, result, auth, context
+        del context
         await self._pause()
-        stored = self._commit(config, entry)
+        stored = self._commit(request.config, request.entry)
         await self._pause()
         return stored
 

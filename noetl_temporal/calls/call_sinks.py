@@ -17,7 +17,7 @@ import msgspec
 from noetl_activities import sinks
 from noetl_activities.credentials import Credentials
 from noetl_activities.outcome_ledger import LedgerOutcome
-from noetl_activities.sinks import Entry, Sinks, StoreResult
+from noetl_activities.sinks import Entry, OutcomeLookup, SinkRequest, Sinks, StoreResult
 from noetl_activities.tool import Json, ToolContext
 from noetl_compiler import templates
 from noetl_compiler.language.sinks import TOOL_KINDS
@@ -100,9 +100,8 @@ class CallSinks:
 
         async def find() -> str | None:
             location: dict[str, Json] = await self._credentials.with_secrets(config)
-            return await self._sink_writer.find_outcome(
-                sink.kind, location, sink.auth, call.key, self._log.repetition, self._context
-            )
+            lookup = OutcomeLookup(sink.kind, location, sink.auth, call.key, self._log.repetition)
+            return await self._sink_writer.find_outcome(lookup, self._context)
 
         text, failure = await run_with_deadline(find, self._deadline)
         if failure is not None:
@@ -153,7 +152,8 @@ class CallSinks:
         content = _default_content(self._call, outcome)
         config = await self._credentials.with_secrets(render_sink(sink.config, names, content), sink.kind)
         async with _sink_slot(sink.kind):
-            return await self._sink_writer.store(sink.kind, config, sink.mode, entry, content, sink.auth, self._context)
+            request = SinkRequest(sink.kind, config, sink.mode, entry, content, sink.auth)
+            return await self._sink_writer.store(request, self._context)
 
     def _with_sink_name(self, sink: SinkCall, failure: PlainOutcome) -> PlainOutcome:
         """Return the failure of a sink as that of its call, with the sink in the message and in ``meta``."""

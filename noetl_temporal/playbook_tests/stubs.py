@@ -19,7 +19,7 @@ from noetl_activities.http.tool import outcome_of
 from noetl_activities.noop import NoopTool
 from noetl_activities.outcome import ErrorInfo, Outcome
 from noetl_activities.rows import sql_result, statement_result
-from noetl_activities.sinks import Entry, StoreResult
+from noetl_activities.sinks import OutcomeLookup, SinkRequest, StoreResult
 from noetl_activities.sinks.data import sink_rows
 from noetl_activities.tool import Json, Request, ToolContext
 from noetl_activities.tool_spec import ToolSpec
@@ -222,28 +222,17 @@ class _Sinks:
         self._stored = stored
         self._error = error
 
-    async def store(
-        self,
-        kind: str,
-        config: dict[str, Json],
-        mode: str,
-        entry: Entry,
-        result: Json,
-        auth: Json,
-        context: ToolContext,
-    ) -> StoreResult:
+    async def store(self, request: SinkRequest, context: ToolContext) -> StoreResult:
         """Add the rows to ``stored``. Raises SinkError."""
-        del mode, entry, auth, context
+        del context
         if self._error is not None:
             raise SinkError(_error_outcome(self._error))
-        target = str(config.get("table") or config.get("statement") or kind)
-        rows = cast("list[Any]", sink_rows(config, result))
+        target = str(request.config.get("table") or request.config.get("statement") or request.kind)
+        rows = cast("list[Any]", sink_rows(request.config, request.result))
         self._stored.setdefault(target, []).extend(rows)
         return StoreResult(len(rows), target, is_in_ledger=True)
 
-    async def find_outcome(
-        self, kind: str, config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
-    ) -> str | None:
+    async def find_outcome(self, lookup: OutcomeLookup, context: ToolContext) -> str | None:
         """Return None, as no outcome is lost in a test."""
-        del kind, config, auth, key, repetition, context
+        del lookup, context
         return None

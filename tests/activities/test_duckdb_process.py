@@ -24,7 +24,7 @@ from noetl_activities.duckdb.wire import Failed, Find
 from noetl_activities.errors import ConfigError
 from noetl_activities.outcome import Outcome
 from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot
-from noetl_activities.sinks import Entry, store
+from noetl_activities.sinks import Entry, SinkRequest, store
 from noetl_activities.tool import Request
 
 from .conftest import Context
@@ -193,7 +193,9 @@ async def test_a_result_that_is_too_large_is_reported(kept_processes: None, sql:
 async def test_a_process_serves_one_call_after_the_other(kept_processes: None) -> None:
     await run("create table t as select 1 as a")
     first = processes()
-    await store("duckdb", {"table": "t", "data": [{"a": 2}]}, "append", Entry("42/k/sink0"), None, None, Context())
+    await store(
+        SinkRequest("duckdb", {"table": "t", "data": [{"a": 2}]}, "append", Entry("42/k/sink0"), None, None), Context()
+    )
     assert (await run("from t order by a")).result["rows"] == [{"a": 1}, {"a": 2}]
     assert processes() == first
     assert len(first) == 1

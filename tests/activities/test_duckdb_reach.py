@@ -15,7 +15,7 @@ from dev.attack.duckdb_site import DATABASES, HAS_LANDLOCK, LOCKED, LOGGED, READ
 from noetl_activities.duckdb import tool as duckdb_tool
 from noetl_activities.errors import ConfigError, RefusedError, ToolError
 from noetl_activities.outcome import Outcome
-from noetl_activities.sinks import Entry, find_outcome, store
+from noetl_activities.sinks import Entry, OutcomeLookup, SinkRequest, find_outcome, store
 from noetl_activities.variables import DUCKDB_DIRECTORIES_VARIABLE
 
 from .conftest import Context, request
@@ -133,8 +133,8 @@ async def test_a_database_elsewhere_is_refused_to_tool_and_sink(site: Site, data
     config = {"database": site.sql(database), "table": "t", "data": [{"a": 1}]}
     for call in (
         run("select 1", database=site.sql(database)),
-        store("duckdb", config, "append", Entry("42/k/sink0"), None, None, Context()),
-        find_outcome("duckdb", config, None, "42/k", 1, Context()),
+        store(SinkRequest("duckdb", config, "append", Entry("42/k/sink0")), Context()),
+        find_outcome(OutcomeLookup("duckdb", config, None, "42/k", 1), Context()),
     ):
         with pytest.raises((RefusedError, ConfigError)):
             await call

@@ -14,7 +14,7 @@ import asyncpg
 import duckdb
 import pytest
 
-from noetl_activities.sinks import Entry, StoreResult, duckdb_ledger, find_outcome, store
+from noetl_activities.sinks import Entry, OutcomeLookup, SinkRequest, StoreResult, duckdb_ledger, find_outcome, store
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.ledger import RETENTION_DAYS
 from noetl_temporal.stack.addresses import Addresses
@@ -40,10 +40,10 @@ class Place:
         return await self.store_as(Entry(f"{self.call}/sink0", n, self.call, outcome, f"{self.call}/once"), rows, mode)
 
     async def store_as(self, entry: Entry, rows: Any, mode: str = "append") -> StoreResult:
-        return await store(self.kind, {**self.config, "data": rows}, mode, entry, None, "pg", self.context)
+        return await store(SinkRequest(self.kind, {**self.config, "data": rows}, mode, entry, None, "pg"), self.context)
 
     async def find(self, n: int = 1) -> str | None:
-        return await find_outcome(self.kind, self.config, "pg", self.call, n, self.context)
+        return await find_outcome(OutcomeLookup(self.kind, self.config, "pg", self.call, n), self.context)
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from noetl_activities import sinks
 from noetl_activities.errors import SinkError, ToolError
 from noetl_activities.outcome import Outcome
 from noetl_activities.postgres.pool import pooled_connections
-from noetl_activities.sinks import Entry, Sinks, StoreResult
+from noetl_activities.sinks import Entry, OutcomeLookup, SinkRequest, Sinks, StoreResult
 from noetl_activities.sinks import postgres_ledger as ledger
 from noetl_activities.sinks.batches import SinkBatches
-from noetl_activities.sinks.postgres_batch import SinkRequest, batch_key
+from noetl_activities.sinks.postgres_batch import batch_key
 from noetl_temporal.stack.addresses import Addresses
 from tests.shell.servers import proxy_to
 
@@ -55,7 +55,9 @@ class Table:
         entry = Entry(f"{key}/sink0", 1, key, outcome_of(call), f"42/{self.name}/once")
         config = {**self.config, "data": data}
         try:
-            return await self._performer.store("postgres", config, self.mode, entry, None, "pg", self._context)
+            return await self._performer.store(
+                SinkRequest("postgres", config, self.mode, entry, None, "pg"), self._context
+            )
         except SinkError as error:
             return str(error), error.outcome
         except ToolError as error:
@@ -65,7 +67,7 @@ class Table:
         return list(await asyncio.gather(*(self.store(call, row) for call, row in enumerate(data))))
 
     async def find(self, call: object) -> str | None:
-        return await self._performer.find_outcome("postgres", {}, "pg", self.key(call), 1, self._context)
+        return await self._performer.find_outcome(OutcomeLookup("postgres", {}, "pg", self.key(call), 1), self._context)
 
     async def rows(self) -> list[tuple[int, str | None]]:
         return [(row["id"], row["v"]) for row in await self.connection.fetch(f"select * from {self.name} order by id")]
@@ -216,7 +218,7 @@ async def test_every_mode_is_stored_together(mode: str, config: dict[str, Any], 
 
 
 def test_replace_that_empties_at_each_call_stays_alone() -> None:
-    assert batch_key(SinkRequest({"table": "t"}, "replace", Entry("k"), None)) is None
+    assert batch_key(SinkRequest("postgres", {"table": "t"}, "replace", Entry("k"), None)) is None
 
 
 async def test_one_of_two_exclusive_calls_stores(table: Table) -> None:
@@ -378,6 +380,6 @@ async def test_without_a_ledger_each_call_stores_by_itself(table: Table, monkeyp
 async def test_an_unknown_credential_is_reported_by_each_call(postgres: Context) -> None:
     batches = SinkBatches()
     with pytest.raises(ToolError, match="no credential 'gp'"):
-        await batches.store("postgres", {"table": "t"}, "insert", Entry("k"), {"id": 1}, "gp", postgres)
+        await batches.store(SinkRequest("postgres", {"table": "t"}, "insert", Entry("k"), {"id": 1}, "gp"), postgres)
     with pytest.raises(ToolError, match="no credential 'gp'"):
-        await batches.find_outcome("postgres", {}, "gp", "k", 1, postgres)
+        await batches.find_outcome(OutcomeLookup("postgres", {}, "gp", "k", 1), postgres)

@@ -12,7 +12,7 @@ import pytest
 from noetl_activities.duckdb import tool as duckdb_tool
 from noetl_activities.errors import ConfigError, SinkError
 from noetl_activities.postgres import tool as postgres_tool
-from noetl_activities.sinks import Entry, StoreResult, store
+from noetl_activities.sinks import Entry, SinkRequest, StoreResult, store
 from noetl_activities.sinks.data import require_keys, sink_rows
 
 from .conftest import Context, request
@@ -36,7 +36,7 @@ async def table(postgres: Context) -> str:
 async def sink(
     context: Context, config: dict[str, Any], result: Any = None, mode: str = "insert", key: str = ""
 ) -> StoreResult:
-    return await store("postgres", config, mode, Entry(key or uuid.uuid4().hex), result, "pg", context)
+    return await store(SinkRequest("postgres", config, mode, Entry(key or uuid.uuid4().hex), result, "pg"), context)
 
 
 async def test_the_same_key_stores_once(postgres: Context, table: str) -> None:
@@ -280,14 +280,14 @@ async def test_an_upsert_of_a_row_without_its_key_stores_nothing(postgres: Conte
 async def test_an_upsert_into_duckdb_of_a_row_without_its_key_is_refused() -> None:
     config = {"table": "t", "key": "id", "data": [{"a": 1}]}
     with pytest.raises(ConfigError, match=r'a row lacks the key column "id": its columns are a$'):
-        await store("duckdb", config, "upsert", Entry("keyless"), None, None, Context())
+        await store(SinkRequest("duckdb", config, "upsert", Entry("keyless")), Context())
 
 
 @pytest.mark.usefixtures("duckdb_files")
 async def test_duckdb_stores_once_in_its_file(tmp_path: Path) -> None:
     config = {"table": "t", "database": str(tmp_path / "s.duckdb"), "data": [{"id": 1, "v": [1]}]}
-    first = await store("duckdb", config, "append", Entry("42/k"), None, None, Context())
-    second = await store("duckdb", config, "append", Entry("42/k"), None, None, Context())
+    first = await store(SinkRequest("duckdb", config, "append", Entry("42/k")), Context())
+    second = await store(SinkRequest("duckdb", config, "append", Entry("42/k")), Context())
     assert (first.rows, first.duplicate, second.duplicate) == (1, False, True)
 
 
@@ -302,12 +302,14 @@ async def test_duckdb_runs_the_statements_of_a_sink_once(tmp_path: Path) -> None
     file = tmp_path / "s.duckdb"
     text = "create table if not exists t (id int); insert into t values (1); select * from t"
     config = {"statement": text, "database": str(file)}
-    first = await store("duckdb", config, "insert", Entry("42/k", outcome="{}", call_key="42/c"), None, None, Context())
-    second = await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
+    first = await store(
+        SinkRequest("duckdb", config, "insert", Entry("42/k", outcome="{}", call_key="42/c"), None, None), Context()
+    )
+    second = await store(SinkRequest("duckdb", config, "insert", Entry("42/k")), Context())
     assert (first.is_in_ledger, first.duplicate, second.duplicate) == (True, False, True)
     assert await duckdb_rows(file, "select id from t") == [{"id": 1}]
     bound_config = {"statement": "insert into t values (?)", "params": [2], "database": str(file)}
-    await store("duckdb", bound_config, "insert", Entry("42/other"), None, None, Context())
+    await store(SinkRequest("duckdb", bound_config, "insert", Entry("42/other")), Context())
     assert await duckdb_rows(file, "select id from t order by id") == [{"id": 1}, {"id": 2}]
 
 
@@ -327,7 +329,7 @@ async def test_duckdb_binds_names_of_params_or_of_each_row(
     create = "create table t (id int, name text)"
     insert = "insert into t select :id, :name::text || ' :id ' || {'a':one}.a from (select 1 as one)"
     config = {"statement": f"{create}; {insert}", "params": params, "database": str(file)}
-    await store("duckdb", config, "insert", Entry("42/k"), result, None, Context())
+    await store(SinkRequest("duckdb", config, "insert", Entry("42/k"), result, None), Context())
     assert [row["name"] for row in await duckdb_rows(file, "select name from t order by id")] == names
 
 
@@ -336,7 +338,7 @@ async def test_a_failed_statement_of_duckdb_leaves_nothing(tmp_path: Path) -> No
     config = {"statement": "create table t (id int); select * from absent", "database": str(tmp_path / "s.duckdb")}
     for _ in range(2):
         with pytest.raises(SinkError, match="absent"):
-            await store("duckdb", config, "insert", Entry("42/k"), None, None, Context())
+            await store(SinkRequest("duckdb", config, "insert", Entry("42/k")), Context())
     assert (
         await duckdb_rows(tmp_path / "s.duckdb", "select table_name from duckdb_tables() where table_name = 't'") == []
     )
@@ -353,13 +355,14 @@ async def test_a_failed_statement_of_duckdb_leaves_nothing(tmp_path: Path) -> No
 async def test_wrong_statements_of_duckdb_say_what_to_do(tmp_path: Path, config: dict[str, Any], why: str) -> None:
     with pytest.raises((ConfigError, SinkError), match=why):
         await store(
-            "duckdb", {**config, "database": str(tmp_path / "s")}, "insert", Entry("42/k"), None, None, Context()
+            SinkRequest("duckdb", {**config, "database": str(tmp_path / "s")}, "insert", Entry("42/k"), None, None),
+            Context(),
         )
 
 
 async def test_an_unknown_sink_is_refused() -> None:
     with pytest.raises(ConfigError, match="there are duckdb, http, postgres, python"):
-        await store("ftp", {}, "insert", Entry("k"), None, None, Context())
+        await store(SinkRequest("ftp", {}, "insert", Entry("k")), Context())
 
 
 @pytest.mark.parametrize("data", [1, "x", [1, 2]])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl_activities.errors import ConfigError, SinkError
-from noetl_activities.sinks import Entry, find_outcome, store
+from noetl_activities.sinks import Entry, OutcomeLookup, SinkRequest, find_outcome, store
 
 from .conftest import Context
 
@@ -59,7 +59,7 @@ def server(loopback: None) -> Iterator[Server]:
 async def sink(kind: str, config: dict[str, Any], result: Any = None, auth: Any = None, **entry: Any) -> Any:
     context = Context(token={"type": "bearer", "token": "s3cret-token"})
     entry_ = Entry("42/start/0/call/1/sink0", **entry)
-    return await store(kind, config, "insert", entry_, result, auth, context)
+    return await store(SinkRequest(kind, config, "insert", entry_, result, auth), context)
 
 
 async def test_http_posts_the_result(server: Server) -> None:
@@ -120,4 +120,4 @@ async def test_python_sees_the_data_and_its_names(config: dict[str, Any], result
 
 
 async def test_a_kind_without_a_transaction_has_no_outcome_to_find(tmp_path: Path) -> None:
-    assert await find_outcome("http", {}, None, "key", 1, Context()) is None
+    assert await find_outcome(OutcomeLookup("http", {}, None, "key", 1), Context()) is None

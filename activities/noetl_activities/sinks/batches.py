@@ -13,14 +13,15 @@ from typing import Any, TypeVar
 
 from noetl_activities import sinks
 from noetl_activities.sinks.batcher import BatchedRequest, Batcher
-from noetl_activities.sinks.ledger import Entry, StoreResult
-from noetl_activities.tool import Json, ToolContext
+from noetl_activities.sinks.ledger import StoreResult
+from noetl_activities.sinks.requests import OutcomeLookup, SinkRequest
+from noetl_activities.tool import ToolContext
 
 __all__ = ["SinkBatches"]
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-Perform = Callable[[dict[str, Any], Sequence[BatchedRequest[RequestT, ResponseT]]], Awaitable[None]]
+PerformBatch = Callable[[dict[str, Any], Sequence[BatchedRequest[RequestT, ResponseT]]], Awaitable[None]]
 
 
 class SinkBatches:
@@ -29,54 +30,44 @@ class SinkBatches:
     def __init__(self) -> None:
         self._batchers: dict[Hashable, Batcher[Any, Any]] = {}
 
-    async def find_outcome(
-        self, kind: str, config: dict[str, Json], auth: Json, key: str, repetition: int, context: ToolContext
-    ) -> str | None:
+    async def find_outcome(self, lookup: OutcomeLookup, context: ToolContext) -> str | None:
         """See ``sinks.find_outcome``."""
-        if kind == "postgres":
+        if lookup.kind == "postgres":
             from noetl_activities.postgres.connect import login_arguments
             from noetl_activities.sinks.postgres_batch import LedgerKey, find_batch
 
-            lookup = await self._submit(
-                find_batch, await login_arguments(auth, config, context), "", LedgerKey(key, repetition), 0
-            )
-            if lookup is not None:
-                return lookup.outcome
-        return await sinks.find_outcome(kind, config, auth, key, repetition, context)
+            login = await login_arguments(lookup.auth, lookup.config, context)
+            response = await self._submit(find_batch, login, "", LedgerKey(lookup.key, lookup.repetition), 0)
+            if response is not None:
+                return response.outcome
+        return await sinks.find_outcome(lookup, context)
 
-    async def store(
-        self,
-        kind: str,
-        config: dict[str, Json],
-        mode: str,
-        entry: Entry,
-        result: Json,
-        auth: Json,
-        context: ToolContext,
-    ) -> StoreResult:
+    async def store(self, request: SinkRequest, context: ToolContext) -> StoreResult:
         """See ``sinks.store``."""
-        if kind == "postgres":
+        if request.kind == "postgres":
             from noetl_activities.postgres.connect import login_arguments
-            from noetl_activities.sinks.postgres_batch import SinkRequest, batch_key, store_batch
+            from noetl_activities.sinks.postgres_batch import batch_key, store_batch
 
-            request = SinkRequest(config, mode, entry, result)
             target = batch_key(request)
             if target is not None:
-                arguments = await login_arguments(auth, config, context)
-                store_result = await self._submit(store_batch, arguments, target, request, len(entry.outcome or ""))
+                login = await login_arguments(request.auth, request.config, context)
+                size = len(request.entry.outcome or "")
+                store_result = await self._submit(store_batch, login, target, request, size)
                 if store_result is not None:
                     return store_result
-        return await sinks.store(kind, config, mode, entry, result, auth, context)
+        return await sinks.store(request, context)
 
     async def _submit(
         self,
-        perform: Perform[RequestT, ResponseT],
+        perform: PerformBatch[RequestT, ResponseT],
         login: dict[str, Any],
         target: str,
         request: RequestT,
         size: int,
     ) -> ResponseT | None:
-        """Return the response for this call; None if it has to perform the request itself."""
+        """Add a request of ``size`` bytes to a batch of its login and target, and return the response to it. None if
+        the caller has to perform the request itself.
+        """
         batcher_key = perform, frozenset(login.items()), target
         batcher: Batcher[RequestT, ResponseT] | None = self._batchers.get(batcher_key)
         if batcher is None:

@@ -15,44 +15,40 @@ from noetl_activities.duckdb.process_pool import duckdb_process
 from noetl_activities.duckdb.wire import Done, Failed, Find, Store
 from noetl_activities.errors import SinkError
 from noetl_activities.sinks.data import key_columns, require_keys, sink_rows, table_parts
-from noetl_activities.sinks.ledger import Entry, StoreResult
+from noetl_activities.sinks.ledger import StoreResult
 from noetl_activities.sinks.named_params import bind_names, binding_rows, number_names
+from noetl_activities.sinks.requests import OutcomeLookup, SinkRequest
 from noetl_activities.sql import has_statement, single_statement_params, statements_of
-from noetl_activities.tool import Json, ToolContext
+from noetl_activities.tool import Json
 
 __all__ = ["find_duckdb", "store_duckdb"]
 
 
-async def store_duckdb(
-    config: dict[str, Json], mode: str, entry: Entry, result: Json, auth: Json, context: ToolContext
-) -> StoreResult:
+async def store_duckdb(request: SinkRequest) -> StoreResult:
     """Insert, append, upsert or replace rows of ``table``, which is created if missing, or run the ``statement`` of the
     sink.
     """
-    del auth, context
-    message = (
-        _statement_message(config, entry, result)
-        if has_statement(config)
-        else _row_message(config, mode, entry, result)
-    )
-    file = await _sink_database(config, entry.key)
+    message = _statement_message(request) if has_statement(request.config) else _row_message(request)
+    file = await _sink_database(request.config, request.entry.key)
     async with duckdb_process(file) as process:
         reply = await process.ask(message)
     return _successful_reply(reply, file).store_result or StoreResult()
 
 
-def _row_message(config: dict[str, Json], mode: str, entry: Entry, result: Json) -> Callable[[int], Store]:
-    rows, keys = sink_rows(config, result), key_columns(config, mode)
+def _row_message(request: SinkRequest) -> Callable[[int], Store]:
+    config, mode, entry = request.config, request.mode, request.entry
+    rows, keys = sink_rows(config, request.result), key_columns(config, mode)
     require_keys(rows, mode, keys)
     table = ".".join(f'"{part}"' for part in table_parts(config.get("table")))
     return lambda number: Store(number, table, rows, mode, keys, entry)
 
 
-def _statement_message(config: dict[str, Json], entry: Entry, result: Json) -> Callable[[int], Store]:
+def _statement_message(request: SinkRequest) -> Callable[[int], Store]:
     """Return the message with each statement as often as it is run. A name that nothing binds is left to DuckDB, as in
     ``{'a':b}``.
     """
-    statements_text, params, rows = statements_of(config, "duckdb"), config.get("params"), sink_rows(config, result)
+    config, params = request.config, request.config.get("params")
+    statements_text, rows = statements_of(config, "duckdb"), sink_rows(config, request.result)
     bound_names = {name for source in binding_rows(params, rows) for name in source}
     statements: list[str] = []
     values: list[list[Json]] = []
@@ -61,20 +57,20 @@ def _statement_message(config: dict[str, Json], entry: Entry, result: Json) -> C
         bound_values = bind_names(names, params, rows) if names else [_positional_params(params, statements_text)]
         statements += [sql] * len(bound_values)
         values += bound_values
-    return lambda number: Store(number, "", [], "", [], entry, statements, values)
+    return lambda number: Store(number, "", [], "", [], request.entry, statements, values)
 
 
 def _positional_params(params: Json, texts: list[str]) -> list[Json]:
     return [] if isinstance(params, dict) else single_statement_params(params, texts)
 
 
-async def find_duckdb(config: dict[str, Json], key: str, repetition: int) -> str | None:
+async def find_duckdb(lookup: OutcomeLookup) -> str | None:
     """Return the outcome of a call in the ledger of this sink; None if there is none."""
-    file = await _sink_database(config, key)
+    file = await _sink_database(lookup.config, lookup.key)
     if not await asyncio.to_thread(has_file, file):
         return None
     async with duckdb_process(file) as process:
-        reply = await process.ask(lambda number: Find(number, key, repetition))
+        reply = await process.ask(lambda number: Find(number, lookup.key, lookup.repetition))
     return _successful_reply(reply, file).text
 
 

@@ -26,10 +26,10 @@ from noetl_activities.sinks.data import Row, key_columns, sink_rows, table_parts
 from noetl_activities.sinks.ledger import Entry, StoreResult, is_time_to_prune
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
+from noetl_activities.sinks.requests import SinkRequest
 from noetl_activities.sql import has_statement, statements_of
-from noetl_activities.tool import Json
 
-__all__ = ["LedgerKey", "LedgerLookup", "SinkRequest", "batch_key", "find_batch", "store_batch"]
+__all__ = ["LedgerKey", "LedgerLookup", "batch_key", "find_batch", "store_batch"]
 
 _LOCK_SECONDS = 1
 """How long a batch waits for a lock, which may concern only one of its calls."""
@@ -53,23 +53,14 @@ class LedgerLookup(NamedTuple):
     outcome: str | None
 
 
-class SinkRequest(NamedTuple):
-    """The rows that one call stores. All requests of a batch have the same ``mode``, and the same ``config`` except for
-    its data.
-    """
-
-    config: dict[str, Json]
-    mode: str
-    entry: Entry
-    result: Json
-
-
 class _SplitBatchError(Exception):
     """The batch cannot be stored as a whole, and single calls may be the cause."""
 
 
 def batch_key(request: SinkRequest) -> str | None:
-    """Return the key of the batches that the request may join with its login; None if it is never batched."""
+    """Return the key of the batches that the request may join with its login; None if it is never batched. All
+    requests of a batch have the same ``mode``, and the same ``config`` except for its data.
+    """
     if request.mode == "replace" and not request.entry.replace_key:
         return None
     if has_statement(request.config) and not all(map(_BATCHABLE.match, statements_of(request.config, "postgres"))):

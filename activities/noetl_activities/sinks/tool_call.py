@@ -16,6 +16,7 @@ from noetl_activities.http.tool import TOOL as HTTP
 from noetl_activities.python.tool import TOOL as PYTHON
 from noetl_activities.sinks.data import sink_content, sink_rows
 from noetl_activities.sinks.ledger import Entry, StoreResult
+from noetl_activities.sinks.requests import SinkRequest
 from noetl_activities.tool import Json, Request, Tool, ToolContext
 from noetl_compiler.language.sinks import DEFAULT_METHOD, IDEMPOTENCY_HEADER
 
@@ -24,20 +25,13 @@ __all__ = ["TOOLS", "call_tool"]
 TOOLS: Mapping[str, Tool] = MappingProxyType({"http": HTTP, "python": PYTHON})
 
 
-async def call_tool(
-    kind: str, config: dict[str, Json], entry: Entry, result: Json, auth: Json, context: ToolContext
-) -> StoreResult:
-    """Call the tool with ``result``, or with the data in ``config``. Raises SinkError if the outcome is an error, and
-    ToolError.
-    """
-    content = sink_rows(config, result) if config.get("mapping") else sink_content(config, result)
-    tool_config: dict[str, Json] = {name: value for name, value in config.items() if name not in ("data", "mapping")}
-    request = (
-        _http_request(tool_config, content, entry, auth)
-        if kind == "http"
-        else _python_request(tool_config, content, entry, auth)
-    )
-    outcome = await TOOLS[kind].run(request, context)
+async def call_tool(sink: SinkRequest, context: ToolContext) -> StoreResult:
+    """Call the tool with the data of the sink. Raises SinkError if the outcome is an error, and ToolError."""
+    to_content = sink_rows if sink.config.get("mapping") else sink_content
+    content = to_content(sink.config, sink.result)
+    config = {name: value for name, value in sink.config.items() if name not in ("data", "mapping")}
+    to_request = _http_request if sink.kind == "http" else _python_request
+    outcome = await TOOLS[sink.kind].run(to_request(config, content, sink.entry, sink.auth), context)
     if outcome.status == "error":
         raise SinkError(outcome)
     return StoreResult()

@@ -22,6 +22,7 @@ from noetl_activities.sinks.duckdb import store_duckdb
 from noetl_activities.sinks.ledger import Entry
 from noetl_activities.sinks.postgres_statement import Statements
 from noetl_activities.sinks.postgres_table import Table
+from noetl_activities.sinks.requests import SinkRequest
 from noetl_activities.sinks.tool_call import call_tool
 from noetl_activities.sql import has_statement, statements_of
 from noetl_activities.tool import Request, ToolContext
@@ -157,7 +158,7 @@ async def _store_in_duckdb(
     entry = Entry(f"{request.key}/rows", request.repetition)
     if slot is not None:
         entry = Entry(f"{slot.key}/rows", slot.repetition, slot.key, slot.encode_outcome(outcome))
-    store_result = await store_duckdb(call.target.config, call.mode, entry, rows, None, context)
+    store_result = await store_duckdb(SinkRequest("duckdb", call.target.config, call.mode, entry, rows))
     if store_result.existing_outcome is not None:
         return result_from_ledger(store_result.existing_outcome)
     return LedgerResult(outcome, is_in_ledger=slot is not None)
@@ -170,6 +171,6 @@ async def _send_batches(call: TransferCall, batches: Batches, request: Request, 
     rows = chunks = 0
     async for batch in batches:
         entry = Entry(f"{request.key}/{chunks}", request.repetition)
-        await call_tool("http", call.target.config, entry, batch, call.target.auth, context)
+        await call_tool(SinkRequest("http", call.target.config, call.mode, entry, batch, call.target.auth), context)
         rows, chunks = rows + len(batch), chunks + 1
     return LedgerResult(_outcome(call, rows, chunks))

@@ -10,7 +10,7 @@ from contextlib import aclosing
 from noetl_activities.errors import FailedError
 from noetl_activities.outcome import Outcome
 from noetl_activities.outcome_ledger import LedgerResult, LedgerSlot, result_from_ledger
-from noetl_activities.sinks import find_outcome
+from noetl_activities.sinks import OutcomeLookup, find_outcome
 from noetl_activities.tool import Request, ToolContext
 from noetl_activities.tool_spec import built_in
 from noetl_activities.transfer.call import transfer_call
@@ -51,7 +51,8 @@ class TransferTool:
         if target.kind not in TRANSACTIONAL_KINDS:
             return None
         try:
-            text = await find_outcome(target.kind, target.config, target.auth, slot.key, slot.repetition, context)
+            lookup = OutcomeLookup(target.kind, target.config, target.auth, slot.key, slot.repetition)
+            text = await find_outcome(lookup, context)
         except FailedError as error:
             return LedgerResult(error.outcome)
         return None if text is None else result_from_ledger(text)
