@@ -182,7 +182,7 @@ async def _submit(temporal: str, postgres: str, playbook: str, size: int) -> Cli
     report = await handle.result()
     seconds = time.perf_counter() - start
     if report.status != "completed" or report.result != size:
-        raise ValueError(f"the playbook {report.status}: {report.failures.kept[:3]}")
+        raise ValueError(f"the playbook {report.status}: {report.failures.detailed[:3]}")
     return ClientRun(handle.workflow_id, seconds)
 
 

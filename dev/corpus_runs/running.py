@@ -97,7 +97,7 @@ class Corpus:
                 await handle.terminate("took too long")
             return "running", f"for {self._limit.total_seconds():g} s"
         return report.status, "; ".join(
-            f"{failure.line}: {failure.step}: {failure.message}" for failure in report.failures.kept[:3]
+            f"{failure.line}: {failure.step}: {failure.message}" for failure in report.failures.detailed[:3]
         )
 
 

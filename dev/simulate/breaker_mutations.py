@@ -16,7 +16,7 @@ __all__ = ["BREAKER_MUTATIONS"]
 
 
 def _refuses_nothing(call_begins: Any, *arguments: Any) -> Any:
-    return call_begins(*arguments)._replace(refused="")
+    return call_begins(*arguments)._replace(refusal="")
 
 
 def _many_probes(call_begins: Any, state: Any, *arguments: Any) -> Any:
@@ -62,7 +62,7 @@ BREAKER_MUTATIONS = (
     Mutation("22b: failures count within the window", breaker, "call_ended", wrapped_by(_without_window)),
     Mutation("22b: calls from before do not count", breaker, "call_ended", wrapped_by(_counts_what_began_before)),
     Mutation("22b: what is cut off gives its probe back", breaker, "call_cancelled", replaced_by(_keeps_the_probe)),
-    Mutation("22b: chunks hand circuits on", chunks, "latest", replaced_by(_forgets_what_chunks_knew)),
+    Mutation("22b: chunks hand circuits on", chunks, "latest_states", replaced_by(_forgets_what_chunks_knew)),
     Mutation("22b: circuits outlive a snapshot", ENGINE, "snapshot", replaced_by(_snapshot_without_circuits)),
 )
 """Each must be detected."""

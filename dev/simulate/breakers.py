@@ -15,7 +15,7 @@ from dev.simulate.run_trace import Finding, MachineTrace, RunTrace
 from dev.simulate.tasks import RandomChoices, random_amount, random_seconds
 from noetl_compiler.graph import Circuit, Graph
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.circuit_state import CircuitState, Limits
+from noetl_temporal.machine.circuit_state import CircuitLimits, CircuitState
 from noetl_temporal.machine.circuits import limits_of
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Emit, LoadValue, RunChunk
 from noetl_temporal.machine.domain import DomainEvent
@@ -75,7 +75,7 @@ class ObservedCircuit:
     event that must follow.
     """
 
-    limits: Limits
+    limits: CircuitLimits
     failures: list[int] = field(default_factory=list[int])
     opened_at: int = 0
     probing: str = ""
@@ -133,7 +133,7 @@ def _circuits(graph: Graph) -> dict[tuple[str, str], Circuit]:
     }
 
 
-def _limits(circuit: Circuit, scope: dict[str, Any]) -> Limits | None:
+def _limits(circuit: Circuit, scope: dict[str, Any]) -> CircuitLimits | None:
     """Return None if the numbers are invalid: then no call is made."""
     try:
         return limits_of(circuit, scope)
@@ -141,7 +141,7 @@ def _limits(circuit: Circuit, scope: dict[str, Any]) -> Limits | None:
         return None
 
 
-def _check(trace: MachineTrace, step: str, label: str, limits: Limits | None) -> None:
+def _check(trace: MachineTrace, step: str, label: str, limits: CircuitLimits | None) -> None:
     calls_in_order = [
         request.call for turn in trace.turns for request in turn.commands if isinstance(request, CallTool)
     ]
@@ -185,7 +185,7 @@ def _apply_end(observed_circuit: ObservedCircuit, fact: Any, calls: set[str]) ->
         observed_circuit.probing = ""
 
 
-def _circuit_before(trace: MachineTrace, name: str, limits: Limits) -> ObservedCircuit:
+def _circuit_before(trace: MachineTrace, name: str, limits: CircuitLimits) -> ObservedCircuit:
     """Return the circuit as earlier chunks reported it."""
     circuit: CircuitState | None = trace.chunk_input.circuits.get(name) if trace.name else None
     return (

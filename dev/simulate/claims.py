@@ -21,7 +21,7 @@ from noetl_temporal.machine.commands import CallTool, Cancel, ClaimLimits
 from noetl_temporal.machine.domain import DomainEvent
 from noetl_temporal.machine.facts import CancelRequested, LimitReached, ReturnRequested, ToolFinished
 from noetl_temporal.machine.loops.claims import claim_limits
-from noetl_temporal.machine.loops.items import in_flight
+from noetl_temporal.machine.loops.items import max_in_flight_of
 
 __all__ = ["check_claims"]
 
@@ -98,7 +98,9 @@ def _loops(run_trace: RunTrace, trace: MachineTrace) -> Iterator[ClaimingLoop]:
         loop = run_trace.graph.steps[event.node].loop if event.type == "loop.started" else None
         if loop is not None and loop.cursor is not None:
             id_: str = event.meta["loop_id"]
-            yield _claiming_loop(run_trace, trace, loop, id_, id_, claim_limits(loop, {}), in_flight(loop, {}), True)
+            yield _claiming_loop(
+                run_trace, trace, loop, id_, id_, claim_limits(loop, {}), max_in_flight_of(loop, {}), True
+            )
 
 
 def _claiming_loop(

@@ -19,7 +19,7 @@ _EXECUTIONS = 500
 
 _LIMITS: tuple[tuple[Any, str, tuple[int, ...]], ...] = (
     (chunks, "CHUNK_ITEMS", (1, 2, 3, 400)),
-    (failure_log, "KEPT", (1, 3, 50)),
+    (failure_log, "MAX_DETAILED", (1, 3, 50)),
     (task_executions, "MAX_EXECUTIONS", (_EXECUTIONS,)),
     (budget, "MAX_PENDING", (2, 10, budget.MAX_PENDING, budget.MAX_PENDING)),
     (budget, "MAX_WORK", (2_000, budget.MAX_WORK, budget.MAX_WORK, budget.MAX_WORK)),

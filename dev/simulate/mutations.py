@@ -71,7 +71,9 @@ def _never_skips(self: Any, event: Any) -> None:
 def _handled_by_name(exit_after_failure: Any, execution: Any, step: Any, run: Any, end: Any, targets: Any) -> Any:
     if targets:
         log = execution.state.failures
-        failures = [replace(failure, handled=True) if failure.step == step.name else failure for failure in log.kept]
+        failures = [
+            replace(failure, handled=True) if failure.step == step.name else failure for failure in log.detailed
+        ]
         execution.state.failures = FailureLog(
             tuple(replace(count, handled=count.count) if count.step == step.name else count for count in log.counts),
             tuple(failures[: len(log.first)]),
@@ -249,8 +251,8 @@ MUTATIONS = (
     Mutation("an idling machine begins nothing", ENGINE, "_idle", replaced_by(_nothing)),
     Mutation("the budget of a workflow task", Budget, "is_spent", replaced_by(_no)),
     Mutation("calls in flight are bounded", ResultSizes, "max_in_flight", replaced_by(_return_a_billion)),
-    Mutation("ids leave room for derived rows", EventIds, "leave_room", replaced_by(_nothing)),
-    Mutation("ids stand above those of a loop", EventIds, "rise", replaced_by(_nothing)),
+    Mutation("ids leave room for derived rows", EventIds, "reserve_derived_ids", replaced_by(_nothing)),
+    Mutation("ids stand above those of a loop", EventIds, "skip_up_to", replaced_by(_nothing)),
     Mutation("a slot has one loop at a time", loops, "_free_slot", replaced_by(_return_one)),
     Mutation("names of steps and tasks in ids are escaped", plan, "escape_name", replaced_by(str)),
     Mutation("durations are checked", quantities, "seconds", replaced_by(_float)),

@@ -74,10 +74,10 @@ def _check_steps(run_trace: RunTrace, finish: Finish) -> None:
 
 def _is_reported(finish: Finish, step: str, run: str) -> bool:
     """Whether the report has a failure of this step run, or counts one that is not kept."""
-    if any(failure.step == step and failure.run == run and not failure.handled for failure in finish.failures.kept):
+    if any(failure.step == step and failure.run == run and not failure.handled for failure in finish.failures.detailed):
         return True
     is_counted = any(count.step == step and count.handled < count.count for count in finish.failures.counts)
-    return is_counted and len(finish.failures.kept) < finish.failures.total
+    return is_counted and len(finish.failures.detailed) < finish.failures.total
 
 
 def _has_failed_iterations(run_trace: RunTrace, finish: Finish, end: str) -> bool:
@@ -89,8 +89,8 @@ def _has_failed_iterations(run_trace: RunTrace, finish: Finish, end: str) -> boo
 
 def _check_items(run_trace: RunTrace, finish: Finish) -> None:
     """Check that every failed item is counted, and every kept failure is one."""
-    log, max_kept = finish.failures, failure_log.KEPT
-    if len(log.kept) != min(log.total, 2 * max_kept) or len(log.first) != min(log.total, max_kept):
+    log, max_detailed = finish.failures, failure_log.MAX_DETAILED
+    if len(log.detailed) != min(log.total, 2 * max_detailed) or len(log.first) != min(log.total, max_detailed):
         raise Finding("failures are lost", f"{len(log.first)} and {len(log.last)} are kept of {log.total}")
     if (log.cause is None) != (log.unhandled == 0):
         raise Finding("failures are lost", f"{log.unhandled} are unhandled, the first {log.cause}")
@@ -185,14 +185,14 @@ def _check_failure_by_route(run_trace: RunTrace, event: DomainEvent, end: Domain
     if end is None or end.type != "step.failed" or "source" not in event.meta or event.meta["chosen"]:
         raise Finding("a way that raises fails no step", f"{event.node}: {end and end.type}, {event.meta}")
     run = event.meta["step_run_id"]
-    if len(finish.failures.kept) < finish.failures.total:
+    if len(finish.failures.detailed) < finish.failures.total:
         return
-    failures = [failure for failure in finish.failures.kept if failure.run == run and not failure.handled]
+    failures = [failure for failure in finish.failures.detailed if failure.run == run and not failure.handled]
     missing = {event.error, end.error}.difference(failure.message[:500] for failure in failures)
     inside = region_of(run_trace.graph, event.node)
     of_items = any(
         failure.iteration is not None and failure.step in inside
-        for failure in finish.failures.kept
+        for failure in finish.failures.detailed
         if not failure.handled
     )
     if end.error != event.error and of_items:
@@ -219,10 +219,14 @@ def _check_counts(trace: MachineTrace, store: SimulatedValues) -> None:
         if emitted_event.meta.get("loop_id") == trace.chunk_input.loop_id
     ]
     failing = sorted(event.meta["iteration"] for event in own_events if event.type == "loop.iteration.failed")
-    kept_items, max_kept = [failure.iteration for failure in report.failures.kept], failure_log.KEPT
-    if report.failures.total != len(failing) or kept_items != [*failing[:max_kept], *failing[max_kept:][-max_kept:]]:
+    detailed_items, max_detailed = [failure.iteration for failure in report.failures.detailed], failure_log.MAX_DETAILED
+    if report.failures.total != len(failing) or detailed_items != [
+        *failing[:max_detailed],
+        *failing[max_detailed:][-max_detailed:],
+    ]:
         raise Finding(
-            "failures are lost", f"{report.failures.total} counted and {len(kept_items)} kept of {len(failing)}"
+            "failures are lost",
+            f"{report.failures.total} counted and {len(detailed_items)} in detail of {len(failing)}",
         )
     ends = Counter(event.type for event in own_events)
     if stats["success"] != ends["loop.iteration.done"] or stats["failed"] != ends["loop.iteration.failed"]:

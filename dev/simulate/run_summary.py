@@ -36,7 +36,7 @@ def summarize(run_trace: RunTrace) -> RunSummary:
         for emitted_event in events
     )
     compared_rows = Counter({row: count for row, count in rows.items() if not row.startswith(DERIVED)})
-    failures = Counter(failure_of(failure) for failure in finish.failures.kept)
+    failures = Counter(failure_of(failure) for failure in finish.failures.detailed)
     return RunSummary(
         finish.status, finish.result, failures, compared_rows, Counter(run_trace.stored), dict(_results(run_trace))
     )

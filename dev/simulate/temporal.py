@@ -75,7 +75,7 @@ async def _compare_playbooks(addresses: Addresses, count: int, first_seed: int) 
             report = await asyncio.wait_for(run.result(), RUN_SECONDS)
         await follow_execution(client.temporal, addresses.postgres, run.workflow_id)
         rows = await _rows_in_log(addresses.postgres, run.execution_id)
-        failures = Counter(failure_of(failure) for failure in report.failures.kept)
+        failures = Counter(failure_of(failure) for failure in report.failures.detailed)
         summary = RunSummary(report.status, report.result, failures, rows, await _rows_in_tables(addresses.playbooks))
         difference_lines = list(differences(alone, summary, ("alone", "on Temporal")))
         verdict = "DIFFERS" if difference_lines else "same"

@@ -86,7 +86,9 @@ class RunSummary(msgspec.Struct, frozen=True):
         only the first and the last. ``failure_counts`` counts all failures: {step, kind, count, handled}.
         """
         fields = msgspec.to_builtins(self)
-        fields["failures"] = [{key: getattr(failure, key) for key in _FAILURE_FIELDS} for failure in self.failures.kept]
+        fields["failures"] = [
+            {key: getattr(failure, key) for key in _FAILURE_FIELDS} for failure in self.failures.detailed
+        ]
         fields["failure_counts"] = [
             {key: getattr(count, key) for key in ("step", "kind", "count", "handled")} for count in self.failures.counts
         ]
@@ -193,13 +195,13 @@ def _failures(log: FailureLog, excerpt: Excerpt) -> Iterator[Text]:
     For a step with more than MAX_FAILURES failures, or with failures that were not kept, yield their counts, the first
     and the last.
     """
-    cause = next((failure for failure in log.kept if not failure.handled and failure.step != FINAL_STEP), None)
-    steps = [*(entry.step for entry in log.kept), *(count.step for count in log.counts)]
+    cause = next((failure for failure in log.detailed if not failure.handled and failure.step != FINAL_STEP), None)
+    steps = [*(entry.step for entry in log.detailed), *(count.step for count in log.counts)]
     if cause is not None:
         steps.sort(key=lambda step: step == FINAL_STEP)
     for step in dict.fromkeys(steps):
         counts = [count for count in log.counts if count.step == step]
-        failures = [failure for failure in log.kept if failure.step == step]
+        failures = [failure for failure in log.detailed if failure.step == step]
         total = sum(count.count for count in counts)
         if total <= MAX_FAILURES and len(failures) == total:
             for failure in failures:

@@ -16,34 +16,34 @@ from noetl_compiler.graph import Json
 __all__ = ["CHECKPOINT_WORK", "FACT_WORK", "MAX_PENDING", "Budget", "ResultSizes"]
 
 MAX_PENDING = 500
-"""Calls and loops in flight of one workflow."""
+"""Maximum number of calls and chunks in flight of one workflow."""
 
 COMMAND_BYTES = 1_500_000
-"""Bytes of the commands of one workflow task, including the events in their headers."""
+"""Maximum size of the commands of one workflow task, including the events in their headers."""
 
 RESULT_BYTES = 8_000_000
-"""Bytes of the results that may arrive with one workflow task."""
+"""Maximum size of the results that may arrive with one workflow task, in bytes."""
 
 MAX_WORK = 300_000
-"""Computation of one workflow task, its templates excluded, in units of about a microsecond."""
+"""Maximum work of one workflow task without its templates, in units of about a microsecond."""
 
 MAX_TEMPLATE_WORK = 2_000_000
-"""Work of all templates rendered in one workflow task, 0.04 to 0.14 s (templating/work.py)."""
+"""Maximum work of the templates rendered in one workflow task, in units of templating/work.py: 0.04 to 0.14 s."""
 
 CALL_WORK = 150
-"""Cost of beginning a call or step."""
+"""Work of beginning a call or step."""
 
 FACT_WORK = 300
-"""Cost of applying a fact."""
+"""Work of applying a fact."""
 
 CHECKPOINT_WORK = 2
-"""Cost per run of copying a state, so that a change can be rolled back."""
+"""Work per run of copying a state, so that a change can be rolled back."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class ResultSizes(msgspec.Struct):
-    """Count and total size of the results so far, to estimate those of calls in flight."""
+    """The number and total size of the results so far, from which those of calls in flight are estimated."""
 
     count: int = 0
     bytes: int = 0
@@ -60,8 +60,8 @@ class ResultSizes(msgspec.Struct):
 
 
 class Budget:
-    """What is left of one workflow task. ``inline`` is the most bytes that one value has in history; ``bytes`` is the
-    size of the commands so far.
+    """The part of a workflow task's limits that its machine has used. ``inline`` is the maximum size of one value in
+    history, ``bytes`` the size of the commands so far.
     """
 
     def __init__(self, inline: int) -> None:
@@ -72,22 +72,22 @@ class Budget:
         """Begin a new workflow task."""
         self.bytes = self._work = 0
         self._templates_left = MAX_TEMPLATE_WORK
-        self.open()
+        self.begin_feed()
 
-    def open(self) -> None:
-        """Begin a feed: templates count from here on, not those that other machines of this process rendered."""
+    def begin_feed(self) -> None:
+        """Count the work of templates from here on: other machines of this process render some between feeds."""
         self._template_limit = templates.work_done() + self._templates_left
 
-    def close(self) -> None:
-        """End the feed."""
+    def end_feed(self) -> None:
+        """Stop counting the work of templates."""
         self._templates_left = self._template_limit - templates.work_done()
 
-    def charge(self, size: int) -> None:
-        """Count the bytes of a command or event."""
+    def add_bytes(self, size: int) -> None:
+        """Add the size of a command or event; one that is stored elsewhere has at most ``inline`` bytes in history."""
         self.bytes += size if size < self.inline else self.inline
 
-    def work(self, amount: int = CALL_WORK) -> None:
-        """Count computation, in units of about a microsecond."""
+    def add_work(self, amount: int = CALL_WORK) -> None:
+        """Add work, in units of about a microsecond."""
         self._work += amount
 
     def is_spent(self) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["CircuitState", "Limits"]
+__all__ = ["CircuitLimits", "CircuitState"]
 
 
-class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+class CircuitLimits(msgspec.Struct, frozen=True, omit_defaults=True):
     """The number of ``failures`` after which a circuit opens; ``window`` and ``probe`` are in milliseconds. Without a
     window, consecutive failures count; without a probe, the circuit stays open.
     """
@@ -29,4 +29,4 @@ class CircuitState(msgspec.Struct, frozen=True, omit_defaults=True):
     opened_at: int = 0
     probe_call: str = ""
     ended_at: int = 0
-    limits: Limits = Limits()
+    limits: CircuitLimits = CircuitLimits()

@@ -17,41 +17,41 @@ from msgspec.structs import replace
 from noetl_compiler import templates
 from noetl_compiler.graph import Circuit, Value
 from noetl_temporal.machine import quantities
-from noetl_temporal.machine.circuit_state import CircuitState, Limits
+from noetl_temporal.machine.circuit_state import CircuitLimits, CircuitState
 
 __all__ = [
     "MAX_FAILURES",
-    "Change",
+    "CircuitChange",
     "call_begins",
     "call_cancelled",
     "call_ended",
-    "latest",
+    "latest_states",
     "limits_of",
 ]
 
 MAX_FAILURES = 1000
 """The highest number of failures that a circuit may allow: it remembers their times."""
 
-Change = Literal["", "circuit.opened", "circuit.probed", "circuit.closed"]
+CircuitChange = Literal["", "circuit.opened", "circuit.probed", "circuit.closed"]
 """A change of a circuit, as the type of its event."""
 
 
 class CallStart(NamedTuple):
-    """The effect of a call that begins on its circuit; ``refused`` says why it is not made, and is empty if it is."""
+    """The circuit after a call was requested. ``refusal`` says why the call is not made, "" if it is made."""
 
     state: CircuitState
-    change: Change = ""
-    refused: str = ""
+    change: CircuitChange = ""
+    refusal: str = ""
 
 
-def limits_of(circuit: Circuit, scope: Mapping[str, Any]) -> Limits:
+def limits_of(circuit: Circuit, scope: Mapping[str, Any]) -> CircuitLimits:
     """Return the numbers of a circuit breaker, rendered. Raises TemplateFailure."""
     failures = quantities.count(templates.render(circuit.failures, scope), "failures", circuit.span, minimum=1)
     if failures > MAX_FAILURES:
         message = f"failures is {failures:,}, expected a whole number of at most {MAX_FAILURES:,}"
         raise templates.TemplateFailure(message, circuit.span)
     window, probe = (_milliseconds(circuit, name, scope) for name in ("window", "probe"))
-    return Limits(failures, window, probe)
+    return CircuitLimits(failures, window, probe)
 
 
 def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int | None:
@@ -60,22 +60,22 @@ def _milliseconds(circuit: Circuit, name: str, scope: Mapping[str, Any]) -> int 
     return None if duration is None else round(quantities.seconds(duration, name, circuit.span) * 1000)
 
 
-def call_begins(state: CircuitState, limits: Limits, call: str, at: int) -> CallStart:
-    """Decide whether a call may be made."""
+def call_begins(state: CircuitState, limits: CircuitLimits, call: str, at: int) -> CallStart:
+    """Decide whether the call with this id may be made."""
     state = replace(state, limits=limits)
     if not state.opened_at:
         return CallStart(state)
     if state.probe_call:
-        return CallStart(state, refused="a call is being made as a probe")
+        return CallStart(state, refusal="a call is being made as a probe")
     if limits.probe is None:
-        return CallStart(state, refused="it has no probe")
+        return CallStart(state, refusal="it has no probe")
     due = state.opened_at + limits.probe
     if at < due:
-        return CallStart(state, refused=f"the next probe is in {(due - at) / 1000:g} s")
+        return CallStart(state, refusal=f"the next probe is in {(due - at) / 1000:g} s")
     return CallStart(replace(state, probe_call=call), "circuit.probed")
 
 
-def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tuple[CircuitState, Change]:
+def call_ended(state: CircuitState, call: str, at: int, *, failed: bool) -> tuple[CircuitState, CircuitChange]:
     """Record the end of a call. It does not count if it began before the circuit opened."""
     limits = state.limits
     if state.opened_at and state.probe_call != call:
@@ -102,9 +102,9 @@ def call_cancelled(state: CircuitState, call: str) -> CircuitState:
     return replace(state, probe_call="") if state.probe_call == call else state
 
 
-def latest(states: Mapping[str, CircuitState], reports: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
-    """Merge two reports of the same circuits: by name, the one in which a call ended last."""
-    news = {
+def latest_states(states: Mapping[str, CircuitState], reports: Mapping[str, CircuitState]) -> dict[str, CircuitState]:
+    """Merge two mappings of circuits by name: of two states of a circuit, the one in which a call ended last counts."""
+    newer = {
         name: state for name, state in reports.items() if name not in states or state.ended_at > states[name].ended_at
     }
-    return {**states, **news}
+    return {**states, **newer}

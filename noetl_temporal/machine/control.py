@@ -13,7 +13,7 @@ from noetl_compiler.graph import Graph, Json
 from noetl_temporal.machine.facts import Fact, PauseRequested, RetryRequested, SkipRequested, UnpauseRequested
 from noetl_temporal.machine.held_steps import HeldStep, held_steps, unique_names
 from noetl_temporal.machine.state import PlaybookState
-from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES, known_waits
+from noetl_temporal.machine.waits.refusals import MAX_SIGNAL_BYTES, open_waits
 
 __all__ = [
     "RefusedError",
@@ -26,10 +26,10 @@ __all__ = [
 ]
 
 
-MOST_NAMED = 10
+MAX_LISTED_RUNS = 10
 """The maximum number of held runs that a refusal lists."""
 
-MOST_SKIP_BYTES = 500_000
+MAX_SKIP_BYTES = 500_000
 """The maximum size of the data with which many held runs are skipped at once, times their number: each gets its own."""
 
 
@@ -37,58 +37,57 @@ class RefusedError(ValueError):
     """A request is refused; the message says why."""
 
 
-def pause_refusal(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+def pause_refusal(state: PlaybookState, unapplied_facts: Sequence[Fact]) -> str | None:
     """Return why the run cannot be paused; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
     if state.stop is not None:
         return "the run is stopping"
-    return "the run is paused already" if _is_paused(state, unfed_facts) else None
+    return "the run is paused already" if _is_paused(state, unapplied_facts) else None
 
 
-def resume_refusal(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+def resume_refusal(state: PlaybookState, unapplied_facts: Sequence[Fact]) -> str | None:
     """Return why the run cannot be resumed; None if it can."""
     if state.phase == "ended":
         return "the run has ended"
-    return None if _is_paused(state, unfed_facts) else "the run is not paused"
+    return None if _is_paused(state, unapplied_facts) else "the run is not paused"
 
 
-def retry_refusal(state: PlaybookState, unfed_facts: Sequence[Fact]) -> str | None:
+def retry_refusal(state: PlaybookState, unapplied_facts: Sequence[Fact]) -> str | None:
     """Return why no held step can be retried; None if one can."""
-    return "the run is paused: resume it first" if _is_paused(state, unfed_facts) else None
+    return "the run is paused: resume it first" if _is_paused(state, unapplied_facts) else None
 
 
 def skip_refusal(data: Json, steps: int = 1) -> str | None:
     """Return why the data cannot be the result of so many held steps; None if it can."""
     size = len(msgspec.json.encode(data))
-    if size * steps > MOST_SKIP_BYTES and size <= SIGNAL_BYTES:
-        limit = f"at most {MOST_SKIP_BYTES // steps:,} are allowed for {steps:,} held steps"
+    if size * steps > MAX_SKIP_BYTES and size <= MAX_SIGNAL_BYTES:
+        limit = f"at most {MAX_SKIP_BYTES // steps:,} are allowed for {steps:,} held steps"
         return f"the data has {size:,} bytes; {limit}: skip fewer at a time"
-    if size <= SIGNAL_BYTES:
+    if size <= MAX_SIGNAL_BYTES:
         return None
-    return (
-        f"the data has {size:,} bytes; at most {SIGNAL_BYTES:,} are allowed: store it elsewhere and send its location"
-    )
+    limit = f"at most {MAX_SIGNAL_BYTES:,} are allowed"
+    return f"the data has {size:,} bytes; {limit}: store it elsewhere and send its location"
 
 
-def find_held_run(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> HeldStep:
+def find_held_run(graph: Graph, state: PlaybookState, step: str, unapplied_facts: Sequence[Fact]) -> HeldStep:
     """Return the held run that ``step`` names: ``load`` for the run of a step, ``load[3]`` for that of the loop item
     with index 3, ``load#2`` for one of several, "" for the only held run. Raises RefusedError.
     """
-    steps = find_held_runs(graph, state, step, unfed_facts)
+    steps = find_held_runs(graph, state, step, unapplied_facts)
     if len(steps) == 1:
         return steps[0]
     names = _format_names(unique_names(steps))
     raise RefusedError(f"{len(steps):,} steps and items are held: name one of {names}, or decide about all")
 
 
-def find_held_runs(graph: Graph, state: PlaybookState, step: str, unfed_facts: Sequence[Fact]) -> list[HeldStep]:
+def find_held_runs(graph: Graph, state: PlaybookState, step: str, unapplied_facts: Sequence[Fact]) -> list[HeldStep]:
     """Return the held runs that ``step`` names, all with "", from the oldest on; at least one. Raises RefusedError."""
     if state.phase == "ended":
         raise RefusedError("the run has ended")
-    decisions = [fact for fact in unfed_facts if isinstance(fact, RetryRequested | SkipRequested)]
+    decisions = [fact for fact in unapplied_facts if isinstance(fact, RetryRequested | SkipRequested)]
     decided_runs = {run for decision in decisions for run in decision.runs}
-    waits = known_waits(state, unfed_facts).values()
+    waits = open_waits(state, unapplied_facts).values()
     held = [step_run for step_run in held_steps(waits) if step_run.run not in decided_runs]
     chosen = [step_run for step_run in held if step in ("", step_run.step, step_run.run, step_run.name)]
     if not chosen:
@@ -108,11 +107,11 @@ def _not_held_message(graph: Graph, held: Sequence[HeldStep], step: str) -> str:
 
 
 def _format_names(names: Sequence[str]) -> str:
-    more = len(names) - MOST_NAMED
-    text = ", ".join(map(repr, names[:MOST_NAMED]))
+    more = len(names) - MAX_LISTED_RUNS
+    text = ", ".join(map(repr, names[:MAX_LISTED_RUNS]))
     return f"{text} and {more:,} more" if more > 0 else text
 
 
-def _is_paused(state: PlaybookState, unfed_facts: Sequence[Fact]) -> bool:
-    requests = [fact for fact in unfed_facts if isinstance(fact, PauseRequested | UnpauseRequested)]
+def _is_paused(state: PlaybookState, unapplied_facts: Sequence[Fact]) -> bool:
+    requests = [fact for fact in unapplied_facts if isinstance(fact, PauseRequested | UnpauseRequested)]
     return isinstance(requests[-1], PauseRequested) if requests else state.pause is not None

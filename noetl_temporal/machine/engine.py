@@ -161,7 +161,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
         run = self._runs[state.pending.pop(fact.call_id).owner]
         pipeline = self._pipeline(run)
         state.result_sizes.add(report.outcome, self.budget.inline)
-        state.ids.leave_room(fact.at, pipeline.state.progress.event_id, report.attempts)
+        state.ids.reserve_derived_ids(fact.at, pipeline.state.progress.event_id, report.attempts)
         if fact.cancelled and not self._is_stopped(run):
             pipeline.tool_finished(replace(report, outcome=cancelled_outside("call")), cancelled=False)
         else:
@@ -196,7 +196,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
     def _restore(self, fact: Restored) -> None:
         """Restart every timer for its remaining time; reserve new ids for the rows that the mirror derives."""
         self.state.is_idling = False
-        self.state.ids.begin_run()
+        self.state.ids.begin_workflow_run()
         self._restart_timers(fact.at)
 
     # ---- ready work -----------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class Engine(Stopping[S, R], Generic[S, R]):
 
     def _begin(self, run: R) -> bool:
         """Begin the run's next call, or its loop; True if it ended instead, or continued after a wait."""
-        self.budget.work()
+        self.budget.add_work()
         if run.pipeline is None:
             return self._begin_loop(run)
         pipeline = self._pipeline(run)

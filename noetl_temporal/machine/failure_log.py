@@ -1,13 +1,15 @@
-"""A log of failures: all are counted, some are kept in full.
+"""A log of failures: all are counted, some are recorded in detail.
 
 A loop of a million items may fail a million times, and a run must remain small. So a log counts all failures by step
-and kind, and keeps the first KEPT and the last KEPT of them in full. Two logs are combined in one of two orders: those
-of a loop's chunks in the order of its items, whatever order the chunks ended in (``merged_by_index``); those of a
-playbook in the order of time (``followed_by``). Both give the log that all failures in that order would give, since the
-first and the last of the whole are among the first and the last of the parts.
+and kind, and has the details of the first MAX_DETAILED and the last MAX_DETAILED of them. Two logs are combined in one
+of two orders: those of a loop's chunks in the order of its items, whatever order the chunks ended in
+(``merged_by_index``); those of a playbook in the order of time (``followed_by``). The result is the same as if all
+failures had been added to one log in that order, since the first and the last failures of the whole are among the first
+and the last of the parts.
 
-Kinds come from tools, so their number is limited: per step at most MAX_KINDS are counted separately, the rest as OTHER.
-The separate ones are the alphabetically first, so the result does not depend on the order in which logs are merged.
+Kinds come from tools, so their number is limited: per step at most MAX_KINDS are counted separately, all others as
+OTHER. The separate ones are the alphabetically first, so the result does not depend on the order in which logs are
+merged.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from collections.abc import Iterable
 
 import msgspec
 
-__all__ = ["KEPT", "MAX_KINDS", "OTHER", "Failure", "FailureCount", "FailureLog", "format_counts"]
+__all__ = ["MAX_DETAILED", "MAX_KINDS", "OTHER", "Failure", "FailureCount", "FailureLog", "format_counts"]
 
-KEPT = 50
-"""How many failures are kept in full, of the first and of the last each."""
+MAX_DETAILED = 50
+"""How many of the first failures, and how many of the last ones, a log has in detail."""
 
 MAX_KINDS = 20
 """How many kinds of failure are counted separately per step."""
@@ -28,9 +30,8 @@ OTHER = "other"
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A failure with its span in the playbook, in one ``run`` of a step (``<step>#<n>``).
-
-    ``handled`` if a route was followed after it.
+    """A failure, with its position in the playbook. ``run`` is the id of the step run in which it occurred
+    (``<step>#<n>``), ``iteration`` the index of the loop's item. It is ``handled`` if a route was followed after it.
     """
 
     step: str
@@ -57,8 +58,8 @@ class FailureCount(msgspec.Struct, frozen=True, omit_defaults=True):
 class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
     """The failures of a run or a loop.
 
-    ``counts`` counts every failure, sorted by step and kind. ``first`` and ``last`` are kept in full, in order;
-    ``last`` is empty until there are more than KEPT. ``cause`` is the first one that was not handled.
+    ``counts`` counts all failures, sorted by step and kind. ``first`` and ``last`` are the detailed ones, in order;
+    ``last`` is empty until there are more than MAX_DETAILED. ``cause`` is the first one that was not handled.
     """
 
     counts: tuple[FailureCount, ...] = ()
@@ -77,31 +78,35 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(entry.count - entry.handled for entry in self.counts)
 
     @property
-    def kept(self) -> tuple[Failure, ...]:
-        """The failures kept in full, in order; some between first and last may be missing."""
+    def detailed(self) -> tuple[Failure, ...]:
+        """The failures that the log has in detail, in order; some between ``first`` and ``last`` may be missing."""
         return self.first + self.last
 
     def with_failure(self, failure: Failure) -> FailureLog:
         """Return this log with one more failure at its end."""
-        return self.followed_by(_log_of(failure))
+        return self.followed_by(_log_with(failure))
 
     def with_item_failure(self, failure: Failure) -> FailureLog:
         """Return this log with the failure of one more item."""
-        return self.merged_by_index(_log_of(failure))
+        return self.merged_by_index(_log_with(failure))
 
     def followed_by(self, later: FailureLog) -> FailureLog:
         """Return this log, followed by ``later``."""
         if not later.counts:
             return self
-        return _join(self, later, self.kept + later.kept, self.cause or later.cause)
+        return _join(self, later, self.detailed + later.detailed, self.cause or later.cause)
 
     def merged_by_index(self, other: FailureLog) -> FailureLog:
         """Return the logs of two chunks of one loop, in the order of its items."""
-        failures = self.kept + other.kept
-        if self.kept and other.kept and _index(other.kept[0]) < _index(self.kept[-1]):
-            failures = tuple(sorted(failures, key=_index))
+        failures = self.detailed + other.detailed
+        if (
+            self.detailed
+            and other.detailed
+            and _iteration_index(other.detailed[0]) < _iteration_index(self.detailed[-1])
+        ):
+            failures = tuple(sorted(failures, key=_iteration_index))
         causes = [log.cause for log in (self, other) if log.cause is not None]
-        return _join(self, other, failures, min(causes, key=_index, default=None))
+        return _join(self, other, failures, min(causes, key=_iteration_index, default=None))
 
     def as_handled(self) -> FailureLog:
         """Return the same failures, all marked as handled."""
@@ -112,17 +117,19 @@ class FailureLog(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-def _log_of(failure: Failure) -> FailureLog:
+def _log_with(failure: Failure) -> FailureLog:
     count = FailureCount(failure.step, failure.kind, 1, int(failure.handled))
     return FailureLog((count,), (failure,), (), None if failure.handled else failure)
 
 
-def _index(failure: Failure) -> int:
+def _iteration_index(failure: Failure) -> int:
     return failure.iteration or 0
 
 
 def _join(log: FailureLog, other: FailureLog, failures: tuple[Failure, ...], cause: Failure | None) -> FailureLog:
-    return FailureLog(_add_counts(log.counts, other.counts), failures[:KEPT], failures[KEPT:][-KEPT:], cause)
+    return FailureLog(
+        _add_counts(log.counts, other.counts), failures[:MAX_DETAILED], failures[MAX_DETAILED:][-MAX_DETAILED:], cause
+    )
 
 
 def _add_counts(counts: tuple[FailureCount, ...], more: tuple[FailureCount, ...]) -> tuple[FailureCount, ...]:
@@ -148,8 +155,8 @@ def _limit_kinds(counts: dict[tuple[str, str], FailureCount]) -> dict[tuple[str,
     for (step, kind), entry in sorted(counts.items()):
         if kind != OTHER:
             kinds[step] = kinds.get(step, 0) + 1
-        is_own = kind == OTHER or kinds[step] <= MAX_KINDS
-        _add_count(sums, entry if is_own else msgspec.structs.replace(entry, kind=OTHER))
+        is_counted_separately = kind == OTHER or kinds[step] <= MAX_KINDS
+        _add_count(sums, entry if is_counted_separately else msgspec.structs.replace(entry, kind=OTHER))
     return dict(sorted(sums.items()))
 
 

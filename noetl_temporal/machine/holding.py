@@ -30,7 +30,7 @@ from noetl_temporal.machine.steps.holds import (
 )
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.waits.answering import Answering
-from noetl_temporal.machine.waits.refusals import is_repeated, remember
+from noetl_temporal.machine.waits.refusals import is_repeated, remember_request
 from noetl_temporal.machine.waits.wait import Answer, HeldDecision, Wait
 
 __all__ = ["Holding"]
@@ -48,7 +48,7 @@ class Holding(Answering):
                 self._decide_held(fact)
             case PauseRequested(request_id=id_) | UnpauseRequested(request_id=id_) if id_:
                 if not is_repeated(id_, self.state, ()):
-                    remember(id_, self.state)
+                    remember_request(id_, self.state)
                     super()._apply_request(fact)
             case _:
                 super()._apply_request(fact)
@@ -92,7 +92,7 @@ class Holding(Answering):
         waits = [waits_by_run[run] for run in fact.runs if run in waits_by_run]
         if not waits or is_repeated(fact.request_id, self.state, ()):
             return
-        remember(fact.request_id, self.state)
+        remember_request(fact.request_id, self.state)
         if isinstance(fact, RetryRequested):
             decision = HeldDecision("retry", by=fact.by, reason=fact.reason)
         else:

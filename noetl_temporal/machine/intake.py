@@ -88,7 +88,7 @@ class Intake(ABC, Generic[S, R]):
         self._broken = self._broken or rejection_reason(fact, self.state)
         if self._broken is not None:
             raise ProtocolError(self._broken)
-        self.budget.open()
+        self.budget.begin_feed()
         try:
             return self._dispatch(fact)
         except BaseException as error:
@@ -97,7 +97,7 @@ class Intake(ABC, Generic[S, R]):
                 raise ProtocolError(f"{error} is needed where nothing is stored") from error
             raise
         finally:
-            self.budget.close()
+            self.budget.end_feed()
 
     def _dispatch(self, fact: Fact) -> list[Command]:
         """Apply a fact and the deferred facts that become applicable; load the values that the others need."""
@@ -126,8 +126,8 @@ class Intake(ABC, Generic[S, R]):
         """
         if _refers_to_stored(fact):
             self.state.has_stored = True
-        self._journal.open(fact.at)
-        self.budget.work(FACT_WORK)
+        self._journal.begin_feed(fact.at)
+        self.budget.add_work(FACT_WORK)
         if not self.state.has_stored:
             self._apply(fact)
             return self._start_ready_work_and_collect()
@@ -145,11 +145,11 @@ class Intake(ABC, Generic[S, R]):
             self._start_ready_work()
             return self._journal.feed.commands
         at, earlier = self._journal.feed.at, self._journal.feed.commands
-        self._journal.open(at)
+        self._journal.begin_feed(at)
         while (missing_value := self._run_or_roll_back(self._start_ready_work)) is not None:
             readers = self.state.readers
             readers[self._reader] = _with(readers.get(self._reader, {}), missing_value)
-            self._journal.open(at)
+            self._journal.begin_feed(at)
         return earlier + self._journal.feed.commands
 
     def _run_or_roll_back(self, change: Callable[[], None], missing: str = "") -> StoredRef | None:
@@ -170,7 +170,7 @@ class Intake(ABC, Generic[S, R]):
         return None
 
     def _checkpoint(self) -> Checkpoint[S, R]:
-        self.budget.work(CHECKPOINT_WORK * len(self._runs))
+        self.budget.add_work(CHECKPOINT_WORK * len(self._runs))
         return Checkpoint(self.state, self._runs)
 
     # ---- stored values --------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class Intake(ABC, Generic[S, R]):
         commands = self._apply_deferred(fact.at)
         if self.state.phase == "running":
             self._wake_readers()
-            self._journal.open(fact.at)
+            self._journal.begin_feed(fact.at)
             commands += self._start_ready_work_and_collect()
         return commands
 
@@ -249,7 +249,7 @@ class Intake(ABC, Generic[S, R]):
         pending = self.state.pending
         for id_ in [id_ for id_, operation in pending.items() if operation.kind == "load"]:
             del pending[id_]
-            self._journal.send(Cancel(id_))
+            self._journal.add(Cancel(id_))
 
 
 def _with(needs: Mapping[str, StoredRef], reference: StoredRef) -> dict[str, StoredRef]:

@@ -1,4 +1,4 @@
-"""Writes the NoETL log: domain events with ids, times and spans, as Emit commands between the others."""
+"""Collects the commands of a machine, among them Emit commands with the domain events of the NoETL log."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from noetl_temporal.machine.ids import EventIds
 __all__ = ["COMBINED_BYTES", "REPEATED_BYTES", "VALUE_BYTES", "Journal"]
 
 VALUE_BYTES = 1024
-"""The limit for the item of an iteration and for a value that is set: larger ones are left out of the log."""
+"""Maximum size of an iteration's item, or of a value that is set, in the log: larger ones are abridged."""
 
 REPEATED_BYTES = 64
-"""The limit for a result that history has already: an event refers to the row of the log that has a larger one."""
+"""Maximum size of a result that an event repeats. An event with a larger one refers to the row that has it."""
 
 COMBINED_BYTES = 10_240
-"""The limit for results that no other row has: those of all pages, of a loop, and of the run."""
+"""Maximum size of a result that is in no other row of the log: that of all pages, of a loop, or of the run."""
 
 
 _NOTHING: dict[str, Any] = {}
@@ -33,8 +33,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Feed:
-    """The time of one feed, in milliseconds since the epoch, and its commands so far. The journals of a machine and of
-    those inside it share it.
+    """One call of ``feed``: its time, in milliseconds since the epoch, and its commands so far. The journals of a
+    machine and of its inner machines share it.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,9 @@ class Feed:
 
 
 class Journal:
-    """The commands of one feed, in order. Their cost is charged to the budget."""
+    """Adds commands to the current feed, in order, and their sizes to the budget. ``file`` is the name of the
+    playbook's file.
+    """
 
     def __init__(self, ids: EventIds, file: str, budget: Budget) -> None:
         self.feed = Feed()
@@ -52,29 +54,29 @@ class Journal:
         self._budget = budget
         self._meta = _NOTHING
 
-    def within(self, meta: Mapping[str, Any]) -> Journal:
+    def with_meta(self, meta: Mapping[str, Any]) -> Journal:
         """Return a journal that adds ``meta`` to each event."""
         inner = Journal(self._ids, self._file, self._budget)
         inner.feed = self.feed
         inner._meta = {**self._meta, **meta}
         return inner
 
-    def open(self, at: int) -> None:
-        """Begin a feed at a time, milliseconds since the epoch."""
+    def begin_feed(self, at: int) -> None:
+        """Begin a feed at this time, in milliseconds since the epoch."""
         self.feed.at = at
         self.feed.commands = []
 
-    def send(self, command: Command) -> None:
-        """Append a command."""
+    def add(self, command: Command) -> None:
+        """Add a command that is neither CallTool nor Emit."""
         self.feed.commands.append(command)
         if isinstance(command, RunChunk):
-            self._budget.charge(len(_encode(command.input)))
+            self._budget.add_bytes(len(_encode(command.input)))
 
-    def call(self, call: ToolCall, queue: str, summary: str) -> None:
-        """Append the command to run a tool."""
+    def add_call(self, call: ToolCall, queue: str, summary: str) -> None:
+        """Add the command to run a tool."""
         size = len(_encode(call))
         self.feed.commands.append(CallTool(call, queue, summary, size))
-        self._budget.charge(size)
+        self._budget.add_bytes(size)
 
     def emit(
         self,
@@ -91,10 +93,11 @@ class Journal:
         span: Span | None = None,
         context: dict[str, Json] = _NOTHING,
         meta: dict[str, Any] | None = None,
-        **more: Any,
+        **extra_meta: Any,
     ) -> int:
-        """Record an event and return its id. ``started`` determines its duration. ``meta`` becomes that of the event:
-        the source of ``span`` is added, and ``more`` without its None values.
+        """Add an event and return its id. ``node``, ``kind``, ``parent`` and ``ends`` are as in DomainEvent. The
+        duration counts from ``started``. ``meta`` is changed: it gets the source position of ``span``, and the entries
+        of ``extra_meta`` that are not None.
         """
         feed = self.feed
         at = feed.at
@@ -103,7 +106,7 @@ class Journal:
             meta = {**self._meta, **meta}
         if span is not None:
             meta["source"] = {"file": self._file, "line": span.line, "col": span.col}
-        for name, value in more.items():
+        for name, value in extra_meta.items():
             if value is not None:
                 meta[name] = value
         event = DomainEvent(  # by position: each keyword costs msgspec as much as ten positions
@@ -123,9 +126,9 @@ class Journal:
         )
         size = len(_encode(event))
         feed.commands.append(Emit(event, size))
-        self._budget.charge(size)
+        self._budget.add_bytes(size)
         return event.id
 
     def warn(self, message: str, node: str, kind: str, parent: int, span: Span | None = None, **meta: Any) -> None:
-        """Record a warning."""
+        """Add a warning; the other arguments are as for ``emit``."""
         self.emit("warning", node, kind, "RUNNING", parent=parent, error=message, span=span, **meta)

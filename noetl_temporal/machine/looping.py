@@ -57,7 +57,7 @@ class Looping(Starting):
             return False
         id_ = shorten_id(f"{progress.id}:items")
         self.state.pending[id_] = Pending("store", run.id)
-        self._journal.send(StoreValues(id_, values, f"{progress.total:,} items of {run.step}"))
+        self._journal.add(StoreValues(id_, values, f"{progress.total:,} items of {run.step}"))
         return True
 
     def _begin_chunks(self, run: StepRun, step: Step, loop: Loop) -> None:
@@ -70,7 +70,7 @@ class Looping(Starting):
             if command is None:
                 return
             self.state.pending[command.chunk_id] = Pending("chunk", run.id)
-            self._journal.send(command)
+            self._journal.add(command)
         if progress.ranges:
             self._mark_ready(run)
 

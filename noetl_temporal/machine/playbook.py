@@ -169,7 +169,7 @@ class PlaybookMachine(Looping):
         return bool(ready)
 
     def _run_step(self, name: str) -> None:
-        self.budget.work()
+        self.budget.add_work()
         stop = self.state.stop
         if name == self.graph.final and stop is not None and stop.skips_cleanup:
             self._finish()
@@ -248,12 +248,12 @@ class PlaybookMachine(Looping):
         values = large_values.begin_storing(state)
         if values:
             state.pending[_VALUES] = Pending("store", "")
-            self._journal.send(StoreValues(_VALUES, tuple(values), f"{len(values)} large values"))
+            self._journal.add(StoreValues(_VALUES, tuple(values), f"{len(values)} large values"))
 
     def _cancel_storing_large_values(self) -> None:
         """Cancel the storing of large values, because the machine ends."""
         if self.state.pending.pop(_VALUES, None) is not None:
-            self._journal.send(Cancel(_VALUES))
+            self._journal.add(Cancel(_VALUES))
 
     def _values_stored(self, owner: str, fact: ValuesStored) -> None:
         """See Engine. Stored values are the items and scope of a loop, or large values of the run. They stay in the
@@ -319,7 +319,7 @@ class PlaybookMachine(Looping):
         self._drop_timer(DEADLINE)
         self._drop_loads()
         self._cancel_storing_large_values()
-        self._journal.send(finish(self._execution, self._limit))
+        self._journal.add(finish(self._execution, self._limit))
 
     def _host(self, run: StepRun) -> StepHost:
         return self._execution.host(self.graph.steps[run.step], run)

@@ -10,7 +10,7 @@ from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.tally import StepStatus, TimeSpent
 
-__all__ = ["StepRecord", "TaskRecord", "later"]
+__all__ = ["StepRecord", "TaskRecord", "latest_records"]
 
 
 class TaskRecord(msgspec.Struct):
@@ -21,9 +21,9 @@ class TaskRecord(msgspec.Struct):
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):
-    """The last result of a step, for templates and for the summary of the run. ``iterations`` counts those of its
-    loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over steps, until the step
-    that ends the loop handles them or fails. It is ``reused`` where an earlier run ran the step.
+    """The last result of a step, for templates and for the summary of the run. ``iterations`` counts the iterations of
+    its loops: {total, success, failed, skipped}. ``failures`` are those of the items of a loop over steps, until the
+    step that ends the loop handles them or fails. A record is ``reused`` if the step ran in the earlier run of a rerun.
     """
 
     status: StepStatus
@@ -38,12 +38,12 @@ class StepRecord(msgspec.Struct, omit_defaults=True):
     reused: bool = False
 
 
-def later(
-    records: Mapping[str, tuple[int, StepRecord]], more: Mapping[str, tuple[int, StepRecord]]
+def latest_records(
+    records: Mapping[str, tuple[int, StepRecord]], others: Mapping[str, tuple[int, StepRecord]]
 ) -> dict[str, tuple[int, StepRecord]]:
     """Return for each step the record of the iteration with the higher index."""
-    latest = dict(records)
-    for name, entry in more.items():
-        if name not in latest or latest[name][0] <= entry[0]:
-            latest[name] = entry
-    return latest
+    result = dict(records)
+    for name, entry in others.items():
+        if name not in result or result[name][0] <= entry[0]:
+            result[name] = entry
+    return result

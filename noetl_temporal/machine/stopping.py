@@ -96,7 +96,7 @@ class Stopping(Waiting[S, R], Generic[S, R]):
         stores = [id_ for id_, operation in pending.items() if (operation.kind, operation.owner) == ("store", run.id)]
         for id_ in stores:
             del pending[id_]
-            self._journal.send(Cancel(id_))
+            self._journal.add(Cancel(id_))
             self._mark_ready(run)
 
     def _cancel(self, ids: Iterable[str]) -> None:
@@ -105,7 +105,7 @@ class Stopping(Waiting[S, R], Generic[S, R]):
             operation = self.state.pending.get(id_)
             if operation is not None and not operation.is_cancelled:
                 operation.is_cancelled = True
-                self._journal.send(Cancel(id_))
+                self._journal.add(Cancel(id_))
 
     def _is_stopped(self, run: R) -> bool:
         """Whether the run must not begin calls (rules of stopping, 2)."""

@@ -42,14 +42,14 @@ class Timing(Intake[S, R], Generic[S, R]):
         if self.state.pause is None and self.state.stop is None:
             self.state.pause = Pause(fact.at, fact.by, fact.reason)
             self._emit_pause("playbook.paused", "PAUSED", fact.by, fact.reason)
-            self._journal.send(PauseChildren(True, fact.by, fact.reason))
+            self._journal.add(PauseChildren(True, fact.by, fact.reason))
             self._adjust_deadlines()
 
     def _unpause(self, by: str, reason: str) -> None:
         if self.state.pause is not None:
             self.state.pause = None
             self._emit_pause("playbook.resumed", "RUNNING", by, reason)
-            self._journal.send(PauseChildren(False, by, reason))
+            self._journal.add(PauseChildren(False, by, reason))
             self._adjust_deadlines()
 
     @abstractmethod
@@ -64,12 +64,12 @@ class Timing(Intake[S, R], Generic[S, R]):
         if self.is_paused and kind == "deadline":
             timer.suspended_at = self._journal.feed.at
         else:
-            self._journal.send(StartTimer(id_, seconds, summary))
+            self._journal.add(StartTimer(id_, seconds, summary))
 
     def _drop_timer(self, id_: str) -> None:
         timer = self.state.timers.pop(id_, None)
         if timer is not None and timer.suspended_at is None:
-            self._journal.send(Cancel(id_))
+            self._journal.add(Cancel(id_))
 
     def _adjust_deadlines(self) -> None:
         """Suspend and resume deadlines according to the state."""
@@ -79,18 +79,18 @@ class Timing(Intake[S, R], Generic[S, R]):
             is_to_stop = self.is_paused or timer.owner in holds
             if is_to_stop and timer.suspended_at is None:
                 timer.suspended_at = at
-                self._journal.send(Cancel(id_))
+                self._journal.add(Cancel(id_))
             elif not is_to_stop and timer.suspended_at is not None:
                 timer.due += at - timer.suspended_at
                 timer.suspended_ms += at - timer.suspended_at
                 timer.suspended_at = None
-                self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "what is left of a timeout"))
+                self._journal.add(StartTimer(id_, max(0, timer.due - at) / 1000, "what is left of a timeout"))
 
     def _restart_timers(self, at: int) -> None:
         """Start the timers of a restored machine, each for its remaining time, except suspended deadlines."""
         for id_, timer in self.state.timers.items():
             if timer.suspended_at is None:
-                self._journal.send(StartTimer(id_, max(0, timer.due - at) / 1000, "continues in a new run"))
+                self._journal.add(StartTimer(id_, max(0, timer.due - at) / 1000, "continues in a new run"))
 
     @abstractmethod
     def _runs_with_holds(self) -> set[str]:

@@ -172,7 +172,7 @@ def _is_event(expected: dict[str, Json], event: DomainEvent) -> bool:
 def _failure_fields(node: Node | None, run: TrialRun) -> list[Json]:
     """Return the fields of each failure that the test names; of further failures, the fields that identify them."""
     expected_fields = [[key.text for key, _ in item.entries] for item in _items(node) if isinstance(item, MappingNode)]
-    failures = [msgspec.structs.asdict(failure) for failure in run.finish.failures.kept]
+    failures = [msgspec.structs.asdict(failure) for failure in run.finish.failures.detailed]
     identifying_keys = ["step", "kind", "message"]
     return [
         {key: failure[key] for key in (expected_fields[index] if index < len(expected_fields) else identifying_keys)}

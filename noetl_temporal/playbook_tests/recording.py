@@ -105,7 +105,7 @@ def _expectation(run: RecordedRun, report: RunReport) -> dict[str, Json]:
     }
     if report.status in SUCCEEDED:
         expected["result"] = _without_times(report.result)
-    failures = report.failures.kept
+    failures = report.failures.detailed
     if report.failures.total == len(failures):
         expected["failures"] = [
             _failure(failure.step, failure.kind, failure.message, failure.iteration) for failure in failures

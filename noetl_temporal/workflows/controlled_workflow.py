@@ -61,7 +61,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(pause_refusal(self._machine.state, self._host.unfed_facts))
+            raise_if_refused(pause_refusal(self._machine.state, self._host.unapplied_facts))
 
     @workflow.update(name=RESUME_UPDATE, description="Resume a paused run.")
     def resume(self, request: PauseRequest) -> None:
@@ -75,7 +75,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(resume_refusal(self._machine.state, self._host.unfed_facts))
+            raise_if_refused(resume_refusal(self._machine.state, self._host.unapplied_facts))
 
     @workflow.update(name=RETRY_UPDATE, description="Retry a held step.")
     def retry(self, request: HeldRequest) -> DecidedRuns:
@@ -93,7 +93,7 @@ class ControlledWorkflow:
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(retry_refusal(self._machine.state, self._host.unfed_facts))
+            raise_if_refused(retry_refusal(self._machine.state, self._host.unapplied_facts))
             self._held_steps(request)
 
     @workflow.update(name=SKIP_UPDATE, description="Skip a held step, with the given result.")
@@ -115,7 +115,7 @@ class ControlledWorkflow:
             raise_if_refused(skip_refusal(request.data, len(self._held_steps(request))))
 
     def _is_new(self, request_id: int) -> bool:
-        return not is_repeated(request_id, self._machine.state, self._host.unfed_facts)
+        return not is_repeated(request_id, self._machine.state, self._host.unapplied_facts)
 
     def _raise_if_busy(self) -> None:
         """Raise ApplicationError if the run accepts no request now, not even a repeated one."""
@@ -125,7 +125,7 @@ class ControlledWorkflow:
 
     def _held_steps(self, request: HeldRequest) -> list[HeldStep]:
         """Return the held step runs that the request names, at least one. Raises ApplicationError."""
-        selection = self._machine.graph, self._machine.state, request.step, self._host.unfed_facts
+        selection = self._machine.graph, self._machine.state, request.step, self._host.unapplied_facts
         try:
             return find_held_runs(*selection) if request.all else [find_held_run(*selection)]
         except RefusedError as error:

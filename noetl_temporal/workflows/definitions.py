@@ -195,7 +195,9 @@ class PlaybookWorkflow(ControlledWorkflow):
         """Raise ApplicationError with the reason if the request is refused."""
         self._raise_if_busy()
         if self._is_new(request.id):
-            problem = signal_refusal(self._machine.graph, self._machine.state, request.signal, self._host.unfed_facts)
+            problem = signal_refusal(
+                self._machine.graph, self._machine.state, request.signal, self._host.unapplied_facts
+            )
             raise_if_refused(problem)
 
     @workflow.update(name=DECIDE_UPDATE, description="Approve or reject what a step waits for.")
@@ -210,7 +212,7 @@ class PlaybookWorkflow(ControlledWorkflow):
         self._raise_if_busy()
         if self._is_new(request.id):
             raise_if_refused(requester_refusal(request.by, request.reason))
-            raise_if_refused(decision_refusal(self._machine.state, _decision_fact(request), self._host.unfed_facts))
+            raise_if_refused(decision_refusal(self._machine.state, _decision_fact(request), self._host.unapplied_facts))
 
     @workflow.signal(name=OPEN_SIGNAL, description="An item of a loop has started to wait.")
     def wait_opened(self, message: OpenedWait) -> None:
@@ -289,7 +291,7 @@ class LoopWorkflow:
 
     async def _return_answers(self) -> None:
         """Return the answers that arrived too late for this chunk to the playbook, as another wait may take them."""
-        while late_answers := [fact for fact in self._host.unfed_facts if isinstance(fact, Answered)]:
+        while late_answers := [fact for fact in self._host.unapplied_facts if isinstance(fact, Answered)]:
             self._performer.inbox.clear()
             for fact in late_answers:
                 for message in self._machine.return_answer(fact):

@@ -146,7 +146,7 @@ class WorkflowHost:
         self._performer.has_news = True
 
     @property
-    def unfed_facts(self) -> list[Fact]:
+    def unapplied_facts(self) -> list[Fact]:
         """The facts that were not fed to the machine yet."""
         return [*self._performer.inbox, *self._updates]
 
@@ -172,7 +172,7 @@ class WorkflowHost:
 
     def _has_requests(self) -> bool:
         """Whether there is a fact that would be lost, as nobody sends it again. (A timer fires again.)"""
-        return any(isinstance(fact, _NOT_RESENT) for fact in self.unfed_facts)
+        return any(isinstance(fact, _NOT_RESENT) for fact in self.unapplied_facts)
 
     async def _drive(self) -> Finish | None:
         await _wait_for_facts()

@@ -106,7 +106,7 @@ def _ran(facts: Facts) -> list[str]:
         handle = await client.submit(compile_or_raise(facts["playbook"]), {}, content=facts["playbook"])
         async with asyncio.timeout(60):
             report = await handle.result()
-        return report.status if report.status == "completed" else report.failures.kept[0].kind
+        return report.status if report.status == "completed" else report.failures.detailed[0].kind
 
     return [key.partition(": ")[0], asyncio.run(run())]
 

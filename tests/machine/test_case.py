@@ -100,7 +100,7 @@ def test_vars_of_the_root_are_parameters() -> None:
     text = f"{HEAD}vars: {{a: 1, b: 2}}\nworkload: {{b: 3}}\nworkflow:\n  - step: start\n"
     rule = "{when: '{{ vars.a == 1 and workload.b == 3 }}', then: {fail: '{{ vars.b }}'}}"
     finished = run_text(f"{text}    tool: {{kind: noop}}\n    case: [{rule}]\n", Activity(echo))
-    assert [failure.message for failure in finished.finish.failures.kept] == ["3"]
+    assert [failure.message for failure in finished.finish.failures.detailed] == ["3"]
 
 
 def test_names_bound_by_a_route_override_those_of_the_tool() -> None:
@@ -204,7 +204,7 @@ def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
 """
     finished, activity = run(case(rule), lambda call: error("broken") if call.step == "start" else None)
     assert activity.attempts.count("start_task") == 2
-    assert [failure.message for failure in finished.finish.failures.kept] == ["broken"]
+    assert [failure.message for failure in finished.finish.failures.detailed] == ["broken"]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_a_call_again_after_an_error_fails_when_no_call_is_left() -> None:
 def test_a_rule_fails_a_successful_call(then: str, status: str, message: str) -> None:
     finished, _ = run(case(f"      - {{when: \"{{{{ event.name == 'call.done' }}}}\", then: {then}}}\n"))
     assert finished.finish.status == status
-    assert "".join(failure.message for failure in finished.finish.failures.kept) == message
+    assert "".join(failure.message for failure in finished.finish.failures.detailed) == message
 
 
 def test_a_skipped_error_may_take_a_route() -> None:
@@ -361,8 +361,8 @@ def test_an_error_whose_retries_are_exhausted_is_handled_by_the_next_rule() -> N
 
 def test_a_failure_stays_the_calls_when_the_task_beside_it_fails_too() -> None:
     finished, _ = run(case(BESIDE.replace("          - next: other\n", "")), lambda _: error("gone"))
-    assert [failure.message for failure in finished.finish.failures.kept][:1] == ["gone"]
-    assert finished.finish.failures.kept[0].task == "start_task"
+    assert [failure.message for failure in finished.finish.failures.detailed][:1] == ["gone"]
+    assert finished.finish.failures.detailed[0].task == "start_task"
 
 
 def test_every_matching_rule_of_an_inclusive_case_works() -> None:

@@ -22,7 +22,7 @@ from noetl_temporal.machine.facts import (
 )
 from noetl_temporal.machine.failure_log import Failure, FailureLog
 from noetl_temporal.machine.loops import chunks
-from noetl_temporal.machine.loops.chunks import cut
+from noetl_temporal.machine.loops.chunks import item_ranges
 from noetl_temporal.machine.playbook import PlaybookMachine
 from noetl_temporal.machine.steps.loops import moved_slot
 
@@ -118,24 +118,24 @@ class WatchedRun:
 def test_ranges_are_even_and_as_many_as_keep_two_chunks_busy(
     items: int, max_in_flight: int, ranges: list[tuple[int, int]]
 ) -> None:
-    assert cut(list(range(items)), max_in_flight, 10**6) == ranges
+    assert item_ranges(list(range(items)), max_in_flight, 10**6) == ranges
 
 
 def test_items_that_are_large_make_short_chunks() -> None:
     items = ["x" * size for size in (10, 10, 90, 10, 200, 10, 10)]
-    chunks = cut(items, 1, 100)
+    chunks = item_ranges(items, 1, 100)
     assert [item for first, size in chunks for item in items[first : first + size]] == items
     assert all(sum(map(len, items[first : first + size])) <= 100 or size == 1 for first, size in chunks)
 
 
 def test_no_loop_has_more_chunks_than_its_history_holds() -> None:
-    assert len(cut([0] * 1_000_000, 100, 10**9)) == chunks.MAX_CHUNKS
+    assert len(item_ranges([0] * 1_000_000, 100, 10**9)) == chunks.MAX_CHUNKS
 
 
 def test_a_loop_that_may_wait_is_one_chunk_while_a_run_can_take_its_requests() -> None:
     max_items = chunks.WHOLE_ITEMS
-    assert cut([0] * max_items, 5, 10**6, is_whole=True) == [(0, max_items)]
-    assert max(size for _, size in cut([0] * (max_items + 1), 5, 10**6, is_whole=True)) <= chunks.CHUNK_ITEMS
+    assert item_ranges([0] * max_items, 5, 10**6, is_whole=True) == [(0, max_items)]
+    assert max(size for _, size in item_ranges([0] * (max_items + 1), 5, 10**6, is_whole=True)) <= chunks.CHUNK_ITEMS
 
 
 def test_two_chunks_share_what_may_be_in_flight() -> None:
@@ -201,7 +201,10 @@ def test_a_failure_under_fail_fast_ends_the_other_chunks() -> None:
     cut_off = {"total": 4, "success": 0, "failed": 0, "skipped": 4}
     run.done("start/1/4", 4, status="cancelled", results=[None] * 4, stats=cut_off)
     assert len(run.chunks()) == 2
-    assert (run.finish().status, [failure.message for failure in run.finish().failures.kept]) == ("failed", ["boom"])
+    assert (run.finish().status, [failure.message for failure in run.finish().failures.detailed]) == (
+        "failed",
+        ["boom"],
+    )
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
@@ -222,7 +225,7 @@ def test_a_chunk_that_is_cancelled_from_outside_fails_the_loop_and_ends_the_othe
     assert run.commands[-1] == Cancel("start/1/4")
     run.done("start/1/4", 4)
     assert run.finish().status == "failed"
-    assert [(failure.step, failure.kind) for failure in run.finish().failures.kept] == [("start", "cancelled")]
+    assert [(failure.step, failure.kind) for failure in run.finish().failures.detailed] == [("start", "cancelled")]
 
 
 def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None:
@@ -240,7 +243,7 @@ def test_a_chunk_that_waits_for_a_hold_to_end_is_dropped_with_its_loop() -> None
 def test_failures_of_items_are_reported_for_every_chunk() -> None:
     text = loop_of(10, "mode: parallel, max_in_flight: 3")
     run = run_text(text, lambda call: error("odd") if call.config["message"] % 3 == 0 else 1)
-    assert [failure.iteration for failure in run.finish.failures.kept] == [0, 3, 6, 9]
+    assert [failure.iteration for failure in run.finish.failures.detailed] == [0, 3, 6, 9]
     [failed] = run.of("loop.failed")
     assert failed.meta["stats"] == {"total": 10, "success": 6, "failed": 4, "skipped": 0}
 

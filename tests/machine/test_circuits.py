@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolCall
-from noetl_temporal.machine.circuit_state import CircuitState, Limits
-from noetl_temporal.machine.circuits import call_begins, call_cancelled, call_ended, latest
+from noetl_temporal.machine.circuit_state import CircuitLimits, CircuitState
+from noetl_temporal.machine.circuits import call_begins, call_cancelled, call_ended, latest_states
 from noetl_temporal.machine.commands import CallTool, StartTimer
 from noetl_temporal.machine.facts import CancelRequested, ToolFinished
 
@@ -22,11 +22,11 @@ from .waited import WaitingRun
 Fact = tuple[str, int, str]
 """``begins``, ``ok``, ``error`` or ``cancelled``; the second; the call."""
 
-IN_A_ROW, WITHIN, PROBING = Limits(2), Limits(2, window=10_000), Limits(2, probe=10_000)
+IN_A_ROW, WITHIN, PROBING = CircuitLimits(2), CircuitLimits(2, window=10_000), CircuitLimits(2, probe=10_000)
 OPEN: list[Fact] = [("begins", 1, "a"), ("error", 1, "a"), ("begins", 2, "b"), ("error", 2, "b")]
 
 
-def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
+def changes_of(limits: CircuitLimits, facts: list[Fact]) -> tuple[CircuitState, list[str]]:
     """The circuit after these facts, and what became of it and of the calls that it refused."""
     state, lines = CircuitState(), list[str]()
     for fact, second, call in facts:
@@ -101,7 +101,7 @@ def changes_of(limits: Limits, facts: list[Fact]) -> tuple[CircuitState, list[st
         "a call that began before it opened does not close it",
     ],
 )
-def test_states_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[str]) -> None:
+def test_states_of_a_circuit(limits: CircuitLimits, facts: list[Fact], expected: list[str]) -> None:
     assert changes_of(limits, facts)[1] == expected
 
 
@@ -114,7 +114,7 @@ def test_states_of_a_circuit(limits: Limits, facts: list[Fact], expected: list[s
 def test_at_most_one_probe_and_no_call_while_it_is_open(
     failures: int, window: int | None, probe: int | None, facts: list[tuple[int, bool, int]]
 ) -> None:
-    limits, state, at, opened_at = Limits(failures, window, probe), CircuitState(), EPOCH_MS, 0
+    limits, state, at, opened_at = CircuitLimits(failures, window, probe), CircuitState(), EPOCH_MS, 0
     in_flight: dict[int, str] = {}
     probes: set[str] = set()
     for number, (slot, failed, wait) in enumerate(facts):
@@ -141,11 +141,11 @@ def test_at_most_one_probe_and_no_call_while_it_is_open(
 
 def test_the_circuit_of_the_chunk_whose_call_ended_last_is_used() -> None:
     open_circuit, closed_circuit = CircuitState((1, 2), opened_at=20, ended_at=20), CircuitState(ended_at=10)
-    assert latest({"a": open_circuit}, {"a": closed_circuit, "b": closed_circuit}) == {
+    assert latest_states({"a": open_circuit}, {"a": closed_circuit, "b": closed_circuit}) == {
         "a": open_circuit,
         "b": closed_circuit,
     }
-    assert latest({"a": closed_circuit}, {"a": open_circuit}) == {"a": open_circuit}
+    assert latest_states({"a": closed_circuit}, {"a": open_circuit}) == {"a": open_circuit}
 
 
 # ---- in the machine --------------------------------------------------------------------------------------------------

@@ -94,9 +94,9 @@ def test_a_pipeline_is_made_once_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(calls) == ITEMS
 
 
-def test_a_fact_settles_only_the_iterations_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fact_advances_only_the_iterations_that_it_concerns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Settling copies the whole iteration, if the run has stored values."""
-    calls = count_calls(monkeypatch, RegionMachine, "settle")
+    calls = count_calls(monkeypatch, RegionMachine, "start_ready_work")
     steps = (
         f"  - step: start\n    loop: {{in: '{{{{ range({ITEMS}) | list }}}}', iterator: item, "
         f"spec: {{mode: parallel, max_in_flight: {ITEMS}}}}}\n    next: {{arcs: [{{step: load}}]}}\n"

@@ -195,7 +195,7 @@ def test_a_failed_sink_is_located_at_itself(form: str) -> None:
 def test_a_sink_that_fails_after_a_handled_failure_is_not_handled_with_it() -> None:
     _, result = run("case error")
     assert result.finish.status == "failed"
-    kept_failures = [(failure.message, failure.handled) for failure in result.finish.failures.kept]
+    kept_failures = [(failure.message, failure.handled) for failure in result.finish.failures.detailed]
     assert kept_failures == [("late", True), ("sink: refused", False)]
 
 

@@ -18,7 +18,15 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.call import ToolReport
 from noetl_temporal.machine.commands import CallTool, ChunkInput, Command, Finish, RunChunk
 from noetl_temporal.machine.facts import ChunkFinished, ChunkReport, Continued, Started, ToolFinished
-from noetl_temporal.machine.failure_log import KEPT, MAX_KINDS, OTHER, Failure, FailureCount, FailureLog, format_counts
+from noetl_temporal.machine.failure_log import (
+    MAX_DETAILED,
+    MAX_KINDS,
+    OTHER,
+    Failure,
+    FailureCount,
+    FailureLog,
+    format_counts,
+)
 from noetl_temporal.machine.failures import MESSAGE_LENGTH
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.playbook import PlaybookMachine
@@ -36,19 +44,19 @@ def log_of(failures: list[Failure]) -> FailureLog:
 
 
 def messages(log: FailureLog) -> list[str]:
-    return [failure.message for failure in log.kept]
+    return [failure.message for failure in log.detailed]
 
 
 # ---- the log --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("count", [0, 1, KEPT, KEPT + 1, 2 * KEPT, 2 * KEPT + 1, 1000])
+@pytest.mark.parametrize("count", [0, 1, MAX_DETAILED, MAX_DETAILED + 1, 2 * MAX_DETAILED, 2 * MAX_DETAILED + 1, 1000])
 def test_the_first_and_the_last_are_kept_and_all_are_counted(count: int) -> None:
     every = [item(index) for index in range(count)]
     log = log_of(every)
     assert (log.total, log.unhandled) == (count, count)
-    assert list(log.first) == every[:KEPT]
-    assert list(log.last) == every[KEPT:][-KEPT:]
+    assert list(log.first) == every[:MAX_DETAILED]
+    assert list(log.last) == every[MAX_DETAILED:][-MAX_DETAILED:]
     assert log.cause == (every[0] if every else None)
 
 
@@ -66,14 +74,14 @@ def test_counts_report_steps_kinds_and_what_was_handled() -> None:
         FailureCount(count.step, count.kind, count.count, count.count) for count in log.counts
     )
     assert log.as_handled().cause is None
-    assert all(failure.handled for failure in log.as_handled().kept)
+    assert all(failure.handled for failure in log.as_handled().detailed)
 
 
 def test_the_first_unhandled_failure_is_kept_whole_among_many_handled_ones() -> None:
     around = [item(index, handled=True) for index in range(1000)]
     cause = Failure("after", "boom", kind="tool")
     log = log_of([*around, cause, *around])
-    assert cause not in log.kept
+    assert cause not in log.detailed
     assert (log.cause, log.unhandled, log.total) == (cause, 1, 2001)
 
 
@@ -119,7 +127,10 @@ def test_logs_of_chunks_give_in_any_order_what_one_log_gives(
     assert chunks[0] == whole
     assert whole.total == len(kinds) == sum(count.count for count in whole.counts)
     indices = sorted(kinds)
-    assert [failure.iteration for failure in whole.kept] == [*indices[:KEPT], *indices[KEPT:][-KEPT:]]
+    assert [failure.iteration for failure in whole.detailed] == [
+        *indices[:MAX_DETAILED],
+        *indices[MAX_DETAILED:][-MAX_DETAILED:],
+    ]
     counter = Counter({count.kind: count.count for count in whole.counts})
     told_apart = {kind for kind in counter if kind != OTHER}
     assert {kind: counter[kind] for kind in told_apart} == {
@@ -160,7 +171,10 @@ def test_failures_of_items_are_in_the_order_of_the_items() -> None:
 
     for seed in range(3):
         finish = run_text(loop_of(900), answer, pick=random.Random(seed).randrange).finish
-        assert [failure.iteration for failure in finish.failures.kept] == [*range(KEPT), *range(900 - KEPT, 900)]
+        assert [failure.iteration for failure in finish.failures.detailed] == [
+            *range(MAX_DETAILED),
+            *range(900 - MAX_DETAILED, 900),
+        ]
         assert finish.failures.counts == (FailureCount("load", "http", 600), FailureCount("load", "timeout", 300))
         assert finish.failures.cause == finish.failures.first[0]
 
@@ -180,7 +194,7 @@ def test_the_failures_of_a_loop_are_handled_all_or_none(more: str, following_ste
     log = finished_run.finish.failures
     assert finished_run.finish.status == ("completed" if handled else "failed")
     assert (log.total, log.unhandled) == (300, 0 if handled else 300)
-    assert {failure.handled for failure in log.kept} == {handled}
+    assert {failure.handled for failure in log.detailed} == {handled}
 
 
 def test_an_unhandled_failure_between_large_loops_is_the_error_of_the_run() -> None:
@@ -199,8 +213,8 @@ def test_an_unhandled_failure_between_large_loops_is_the_error_of_the_run() -> N
 
 def test_messages_of_failures_are_truncated() -> None:
     finished_run = run_text(loop_of(300), lambda _: error("long " * 10_000, "k" * 10_000))
-    assert {len(failure.message) for failure in finished_run.finish.failures.kept} == {MESSAGE_LENGTH}
-    assert len(msgspec.json.encode(finished_run.finish.failures)) < 2 * KEPT * (MESSAGE_LENGTH + 300)
+    assert {len(failure.message) for failure in finished_run.finish.failures.detailed} == {MESSAGE_LENGTH}
+    assert len(msgspec.json.encode(finished_run.finish.failures)) < 2 * MAX_DETAILED * (MESSAGE_LENGTH + 300)
 
 
 # ---- large runs -----------------------------------------------------------------------------------------------------
@@ -257,7 +271,10 @@ def test_a_loop_with_100_000_failed_items_has_a_state_as_small_as_one_that_succe
     items = 100_000
     failed, end = largest_state(items, error("no such host", "http"))
     assert (end.status, end.failures.total, end.failures.unhandled) == ("completed", items, 0)
-    assert [failure.iteration for failure in end.failures.kept] == [*range(KEPT), *range(items - KEPT, items)]
+    assert [failure.iteration for failure in end.failures.detailed] == [
+        *range(MAX_DETAILED),
+        *range(items - MAX_DETAILED, items),
+    ]
     well, _ = largest_state(items, ok())
     assert failed - well < 60_000
 

@@ -61,7 +61,7 @@ def test_a_partial_run_lists_what_failed_and_a_completed_one_does_not() -> None:
 
 def test_a_run_that_is_called_failed_has_a_failure_with_its_place() -> None:
     run = run_of(text("failed"), fails=False)
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert (failure.step, failure.kind, failure.line, failure.col) == ("end", "policy", 9, 13)
     assert [row[2] for row in last_rows(run)] == [failure.message] * 2
 
@@ -70,7 +70,7 @@ def test_a_run_that_is_called_failed_has_a_failure_with_its_place() -> None:
 def test_an_unknown_status_fails_the_run_at_its_place(wrong: str) -> None:
     run = run_of(text(f'"{{{{ {wrong} }}}}"'), fails=False)
     assert run.finish.status == "failed"
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert failure.message.startswith("status is ")
     assert failure.message.endswith(", expected completed, partial or failed")
     assert (failure.step, failure.kind, failure.line) == ("end", "template", 9)
@@ -78,7 +78,7 @@ def test_an_unknown_status_fails_the_run_at_its_place(wrong: str) -> None:
 
 def test_an_undefined_name_fails_the_run_at_its_place() -> None:
     run = run_of(text('"{{ ctx.missing }}"'), fails=False)
-    assert [(failure.step, failure.kind, failure.line) for failure in run.finish.failures.kept] == [
+    assert [(failure.step, failure.kind, failure.line) for failure in run.finish.failures.detailed] == [
         ("end", "template", 9)
     ]
 

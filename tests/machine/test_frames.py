@@ -116,7 +116,7 @@ def test_limits_that_are_not_numbers_fail_the_step(frame: str) -> None:
     commands = PlaybookMachine(graph_of(frame), execution_id=1).feed(Started(NOW))
     [finish] = [command for command in commands if isinstance(command, Finish)]
     assert finish.status == "failed"
-    assert "max_rows" in finish.failures.kept[0].message
+    assert "max_rows" in finish.failures.detailed[0].message
 
 
 class _Loop:

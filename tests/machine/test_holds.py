@@ -11,7 +11,7 @@ from noetl_temporal.machine.commands import CallTool, Cancel, Emit, Finish, Star
 from noetl_temporal.machine.control import RefusedError, find_held_run, retry_refusal, skip_refusal
 from noetl_temporal.machine.facts import CancelRequested, RetryRequested, TimerFired
 from noetl_temporal.machine.loops import chunks
-from noetl_temporal.machine.waits.refusals import SIGNAL_BYTES
+from noetl_temporal.machine.waits.refusals import MAX_SIGNAL_BYTES
 
 from .controlled import ControlledRun
 from .driver import error, ok
@@ -186,9 +186,9 @@ def test_invalid_decisions_are_refused() -> None:
     run = ControlledRun(BRANCHES)
     graph, state = run.graph, run.machine.state
 
-    def refusal_of(step: str, *unfed_facts: Any) -> str:
+    def refusal_of(step: str, *unapplied_facts: Any) -> str:
         with pytest.raises(RefusedError) as error_info:
-            find_held_run(graph, run.machine.state, step, unfed_facts)
+            find_held_run(graph, run.machine.state, step, unapplied_facts)
         return str(error_info.value)
 
     assert refusal_of("") == "no step is held"
@@ -201,4 +201,4 @@ def test_invalid_decisions_are_refused() -> None:
     assert retry_refusal(state, []) is None
     run.pause()
     assert retry_refusal(run.machine.state, []) == "the run is paused: resume it first"
-    assert "at most 16,384 are allowed" in str(skip_refusal("x" * SIGNAL_BYTES))
+    assert "at most 16,384 are allowed" in str(skip_refusal("x" * MAX_SIGNAL_BYTES))

@@ -152,7 +152,7 @@ def test_a_failure_on_the_route_is_the_items() -> None:
     steps = TELL + REPORT + '  - {step: cure, tool: {kind: noop, result: "{{ each.stats.failed }}"}}\n'
     run = run_text(text(DONE + over, steps), failing("tell/Oslo/4/Oslo/0"))
     assert called(run) == ["Oslo", "tell/Oslo/4/Oslo/0", "Rome", "tell/Rome/4/Rome/1"]
-    (failure,) = run.finish.failures.kept
+    (failure,) = run.finish.failures.detailed
     assert (failure.step, failure.iteration, failure.kind) == ("tell", 0, "auth")
     assert run.finish.status == "failed"
 
@@ -180,7 +180,7 @@ def test_a_route_on_failure_handles_the_failure_of_its_item() -> None:
 def test_an_item_that_no_route_takes_fails_as_its_call_did() -> None:
     run = run_text(text(), failing("Oslo"))
     assert called(run) == ["Oslo", "Rome", "tell/Rome/4/Rome/1"]
-    assert [failure.step for failure in run.finish.failures.kept] == ["each"]
+    assert [failure.step for failure in run.finish.failures.detailed] == ["each"]
     assert run.finish.status == "failed"
 
 
@@ -188,7 +188,7 @@ def test_a_route_that_raises_fails_its_item() -> None:
     rules = DONE.replace("call.done' }}", "call.done' and city.none.there > 1 }}")
     run = run_text(text(rules.replace("city.none.there > 1", "1 // (city | length - 4)")), answered)
     assert run.finish.status == "failed"
-    assert {failure.step for failure in run.finish.failures.kept} == {"each"}
+    assert {failure.step for failure in run.finish.failures.detailed} == {"each"}
 
 
 SHARED_STEPS = """\

@@ -82,4 +82,4 @@ def test_a_jump_without_an_end_runs_out_of_its_budget(monkeypatch: pytest.Monkey
     monkeypatch.setattr(task_executions, "MAX_EXECUTIONS", 7)
     run = run_text(tasks_with_jump("first", "output.data > 0"), Activity(Counting()))
     assert (run.finish.status, len(run.calls)) == ("failed", 7)
-    assert run.finish.failures.kept[0].kind == "budget"
+    assert run.finish.failures.detailed[0].kind == "budget"

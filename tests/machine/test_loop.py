@@ -71,7 +71,7 @@ def test_a_failed_iteration_stops_no_other_and_fails_the_step() -> None:
     run = run_text(loop(), lambda call: error("odd") if message(call) == 2 else message(call))
     assert results(run) == {"total": 3, "success": 2, "failed": 1, "skipped": 0}
     assert run.finish.status == "failed"
-    assert [(failure.step, failure.iteration) for failure in run.finish.failures.kept] == [("start", 1)]
+    assert [(failure.step, failure.iteration) for failure in run.finish.failures.detailed] == [("start", 1)]
     assert "after" not in {call.step for call in run.calls}
 
 

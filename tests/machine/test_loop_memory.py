@@ -16,7 +16,7 @@ from noetl_temporal.limits import INLINE_BYTES, STORED_BYTES
 from noetl_temporal.machine.budget import Budget
 from noetl_temporal.machine.call import Part, StoredRef
 from noetl_temporal.machine.facts import Started
-from noetl_temporal.machine.loops.chunks import cut
+from noetl_temporal.machine.loops.chunks import item_ranges
 from noetl_temporal.machine.loops.items import collection_of, select_items
 from noetl_temporal.machine.playbook import PlaybookMachine
 
@@ -56,7 +56,7 @@ def test_a_collection_that_is_taken_whole_is_not_copied(more: str) -> None:
     def open_loop() -> None:
         items = select_items(loop, scope, collection_of(loop, scope), Budget(INLINE_BYTES))
         assert items is not None
-        cut(items, 16, 16_000_000)
+        item_ranges(items, 16, 16_000_000)
 
     open_loop()
     assert _peak(open_loop) < 10 * ITEMS, "8 bytes an item are the list that the template gives"

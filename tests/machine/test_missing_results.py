@@ -85,7 +85,7 @@ def test_a_step_that_was_cancelled() -> None:
     tool: {kind: noop, input: {ok: "{{ check.ok }}"}}
 """)
     run.feed(CancelRequested)
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert failure.message == '"check.ok" is undefined: step "check" was cancelled, so it has no result'
 
 

@@ -125,7 +125,7 @@ def run_with(place: Place, value: Any) -> Run:
 def test_numbers_are_accepted(name: str, value: Any) -> None:
     run = run_with(PLACES[name], value)
     is_used_up = name == "retry attempts" and value == 1
-    assert run.finish.status == ("failed" if is_used_up else "completed"), run.finish.failures.kept
+    assert run.finish.status == ("failed" if is_used_up else "completed"), run.finish.failures.detailed
 
 
 @pytest.mark.parametrize("odd_value", ODD_VALUES)
@@ -144,8 +144,10 @@ def test_an_unexpected_value_is_a_duration_or_a_failure_at_its_position(name: st
 def assert_reported(run: Run, place: Place, odd_value: str) -> None:
     assert run.finish.status == "failed"
     names = (place.field, *NO_DATA) if odd_value in ("10**30", "nan", "inf", "-inf") else (place.field,)
-    kept_failures = [failure for failure in run.finish.failures.kept if any(name in failure.message for name in names)]
-    assert kept_failures, (odd_value, [failure.message for failure in run.finish.failures.kept])
+    kept_failures = [
+        failure for failure in run.finish.failures.detailed if any(name in failure.message for name in names)
+    ]
+    assert kept_failures, (odd_value, [failure.message for failure in run.finish.failures.detailed])
     assert kept_failures[0].col > 0
     line = place.text.splitlines()[kept_failures[0].line - 1]
     assert any(name in kept_failures[0].message for name in NO_DATA) or place.field in line
@@ -156,12 +158,12 @@ def test_an_error_in_a_rule_fails_its_task_at_its_position(mistake: str) -> None
     text = rule_text("do: continue", f"{{{{ {mistake} }}}}")
     run = run_text(text, answer())
     assert run.finish.status == "failed"
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert mistake in text.splitlines()[failure.line - 1]
     assert failure.task == "b"
 
 
 def test_an_error_in_the_condition_of_a_rule_is_reported_at_the_condition() -> None:
     text = rule_text("do: continue", "{{ output.data > none }}").replace(", then:", ",\n            then:")
-    [failure] = run_text(text, answer()).finish.failures.kept
+    [failure] = run_text(text, answer()).finish.failures.detailed
     assert "output.data > none" in text.splitlines()[failure.line - 1]

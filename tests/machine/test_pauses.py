@@ -179,10 +179,10 @@ def test_invalid_pauses_and_resumes_are_refused() -> None:
     run = ControlledRun(TWO)
     state = run.machine.state
     assert resume_refusal(state, []) == "the run is not paused"
-    unfed_facts = [PauseRequested(run.now, 1)]
+    unapplied_facts = [PauseRequested(run.now, 1)]
     assert pause_refusal(state, []) is None
-    assert pause_refusal(state, unfed_facts) == "the run is paused already"
-    assert resume_refusal(state, unfed_facts) is None
+    assert pause_refusal(state, unapplied_facts) == "the run is paused already"
+    assert resume_refusal(state, unapplied_facts) is None
     run.pause()
     assert pause_refusal(run.machine.state, []) == "the run is paused already"
     run.feed(CancelRequested)

@@ -82,7 +82,7 @@ def test_an_exhausted_rule_keeps_the_error_beside_its_result() -> None:
     text = pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n")
     failed = ToolReport({"status": "error", "error": {"kind": "timeout", "message": "late"}}, rule=0, exhausted=True)
     run = run_text(text, lambda call: failed)
-    assert (run.finish.status, run.finish.failures.kept[0].message) == ("failed", "late")
+    assert (run.finish.status, run.finish.failures.detailed[0].message) == ("failed", "late")
 
 
 def test_a_failed_step_has_the_response_of_the_server() -> None:
@@ -221,7 +221,7 @@ def test_a_path_may_name_the_body_of_the_response() -> None:
 def test_a_missing_path_fails_the_step() -> None:
     run = run_text(PAGES.replace("MAX", "9").replace("STRATEGY", "append").replace("PATH", "nothing"), a_page)
     assert run.finish.status == "failed"
-    assert "nothing to collect" in run.finish.failures.kept[0].message
+    assert "nothing to collect" in run.finish.failures.detailed[0].message
 
 
 def test_set_renders_everything_against_the_scope_before() -> None:
@@ -326,6 +326,6 @@ def test_a_retry_of_successes_without_attempts_left_names_its_rule() -> None:
         pipeline(f"      - {{name: a, kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"),
         Activity(lambda _: {"more": True}),
     )
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert failure.kind == "policy"
     assert failure.message == f"the rule at line {failure.line} retries this success, and its attempts are used up"

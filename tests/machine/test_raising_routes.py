@@ -57,7 +57,7 @@ def test_a_route_that_raises_fails_the_successful_step(dialect: str) -> None:
     assert run.finish.steps["start"]["status"] == "failed"
     assert "a" not in run.finish.steps
     assert ends_of_start(run)[-2:] == [("step.failed", "FAILED"), ("next.evaluated", "FAILED")]
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     for event in run.of("step.failed") + run.of("next.evaluated")[:1]:
         assert event.error == failure.message
         assert event.meta["source"]["line"] == failure.line > 0
@@ -68,20 +68,20 @@ def test_a_route_that_raises_fails_the_successful_step(dialect: str) -> None:
 def test_a_failure_before_a_route_that_raises_is_reported_too() -> None:
     text = v10(f'tool: {{kind: noop}}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}')
     run = run_text(text, lambda call: error("no service", "http") if call.step == "start" else None)
-    assert [(failure.kind, failure.handled) for failure in run.finish.failures.kept] == [
+    assert [(failure.kind, failure.handled) for failure in run.finish.failures.detailed] == [
         ("http", False),
         ("template", False),
     ]
-    assert run.finish.failures.kept[0].message == "no service"
+    assert run.finish.failures.detailed[0].message == "no service"
     [failed], routing_event = run.of("step.failed"), run.of("next.evaluated")[0]
     assert failed.error == "no service"
-    assert (routing_event.status, routing_event.error) == ("FAILED", run.finish.failures.kept[1].message)
+    assert (routing_event.status, routing_event.error) == ("FAILED", run.finish.failures.detailed[1].message)
 
 
 def test_two_failures_with_the_same_message_are_counted_separately() -> None:
     message = 'tool: {kind: noop, message: "{{ 1 / workload.zero }}"}'
     run = run_text(v10(f'{message}, next: {{arcs: [{{step: a, when: "{AFTER_FAILURE}"}}]}}'), lambda _call: None)
-    failure, other = run.finish.failures.kept
+    failure, other = run.finish.failures.detailed
     assert failure.message == other.message
     assert failure.col < other.col
 

@@ -64,7 +64,7 @@ def test_iterations_add_to_one_value(
 def test_values_that_cannot_be_reduced_fail_the_step(sets: str, begins: str) -> None:
     run = run_reducer(loop("ctx.found: sum", sets, begins=begins))
     assert run.finish.status == "failed"
-    assert "cannot be added to found" in run.finish.failures.kept[0].message
+    assert "cannot be added to found" in run.finish.failures.detailed[0].message
 
 
 def test_a_reduced_name_is_safe_to_set_and_an_unset_one_is_reported() -> None:

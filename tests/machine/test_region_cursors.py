@@ -78,7 +78,7 @@ def test_the_end_of_the_loop_decides_on_failed_rows() -> None:
     run = run_text(text(REGION, "max_in_flight: 1"), table.answer)
     assert run.finish.status == "completed"
     assert ("ACK", "1", "error") in table.settlements
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert (failure.step, failure.iteration, failure.handled) == ("first", 1, True)
 
 

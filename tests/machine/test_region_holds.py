@@ -236,8 +236,8 @@ def test_a_decision_that_arrives_together_with_the_news_of_the_hold_is_accepted(
     pair.ends("first", error(), iteration=0)
     [message] = pair.up
     assert isinstance(message, OpenWait)
-    unfed_facts = [WaitOpened(pair.now, message.wait)]
-    assert find_held_run(pair.graph, pair.parent.state, "first", unfed_facts).run == "each/1/0/first#1"
+    unapplied_facts = [WaitOpened(pair.now, message.wait)]
+    assert find_held_run(pair.graph, pair.parent.state, "first", unapplied_facts).run == "each/1/0/first#1"
 
 
 @pytest.mark.parametrize("restored", [False, True])

@@ -143,10 +143,10 @@ def test_the_end_decides_on_failed_iterations() -> None:
     handled_run = run_text(text(MEASURE), answer)
     assert handled_run.finish.status == "completed"
     assert "repair" in [event.node for event in handled_run.events if event.type == "step.started"]
-    assert [failure.handled for failure in handled_run.finish.failures.kept] == [True]
+    assert [failure.handled for failure in handled_run.finish.failures.detailed] == [True]
     failed = run_text(text(MEASURE, end="- {step: done, spec: {end_loop: each}}\n"), answer)
     assert failed.finish.status == "failed"
-    [cause] = failed.finish.failures.kept
+    [cause] = failed.finish.failures.detailed
     assert (cause.step, cause.iteration, cause.handled) == ("measure", 1, False)
 
 

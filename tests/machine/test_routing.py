@@ -174,7 +174,7 @@ def test_an_error_in_a_condition_fails_the_step_at_its_position(fields: str, mis
     )
     run = run_text(text, lambda _call: None)
     assert run.finish.status == "failed"
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert (failure.step, failure.kind) == ("start", "template")
     assert text.splitlines()[failure.line - 1] == line
     assert failure.col == line.index("{{") + 1
@@ -193,7 +193,7 @@ def test_a_failure_goes_to_end_and_the_playbook_fails() -> None:
     run = run_text(playbook(step("start", "bad") + step("bad", "after") + step("after") + step("end")), fails("bad"))
     assert steps_run(run) == ["start", "bad", "end"]
     assert run.finish.status == "failed"
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert (failure.step, failure.message, failure.handled) == ("bad", "boom", False)
     assert failure.line > 0
     started = run.of("step.started")[-1]
@@ -221,7 +221,7 @@ def test_an_arc_that_reads_the_failure_handles_it() -> None:
     run = run_text(text, fails("start"))
     assert steps_run(run) == ["start", "repair", "end"]
     assert run.finish.status == "completed"
-    assert run.finish.failures.kept[0].handled
+    assert run.finish.failures.detailed[0].handled
 
 
 @pytest.mark.parametrize("name", ["step.failed", "call.error", "step.exit"])
@@ -263,7 +263,7 @@ def test_a_cycle_without_calls_ends_with_an_error() -> None:
     text = playbook("  - step: start\n    next: {arcs: [{step: a}]}\n  - step: a\n    next: {arcs: [{step: start}]}\n")
     run = run_text(text, lambda _call: None)
     assert run.finish.status == "failed"
-    assert "cycle" in run.finish.failures.kept[0].message
+    assert "cycle" in run.finish.failures.detailed[0].message
 
 
 def test_a_denied_step_is_skipped_and_its_arcs_are_followed() -> None:
@@ -287,7 +287,7 @@ def test_an_undefined_value_fails_the_step_at_its_place() -> None:
     text = playbook('  - step: start\n    tool: {kind: noop, message: "{{ workload.nope }}"}\n')
     run = run_text(text, lambda _call: None)
     assert run.finish.status == "failed"
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert failure.kind == "template"
     assert (failure.line, failure.col) == (6, text.splitlines()[5].index("{{") + 1)
     assert run.calls == []

@@ -125,7 +125,7 @@ def test_a_playbook_timeout_ends_what_repeats_itself(workflow: str) -> None:
     assert run.calls()[-1] == "end#1:end_task:1"
     run.feed(ToolFinished, "end#1:end_task:1", ok())
     assert run.finish().status == "failed"
-    assert [failure.kind for failure in run.finish().failures.kept] == ["timeout"]
+    assert [failure.kind for failure in run.finish().failures.detailed] == ["timeout"]
 
 
 def test_a_step_timeout_ends_its_tasks_although_the_call_in_flight_ended_well() -> None:
@@ -134,14 +134,14 @@ def test_a_step_timeout_ends_its_tasks_although_the_call_in_flight_ended_well() 
     run.feed(ToolFinished, "start#1:a:1", ok())
     assert run.calls() == ["start#1:a:1"]
     assert run.finish().status == "failed"
-    assert run.finish().failures.kept[0].kind == "timeout"
+    assert run.finish().failures.detailed[0].kind == "timeout"
 
 
 def test_a_step_whose_last_call_ends_well_after_its_time_timed_out() -> None:
     run = start_watched("  - step: start\n    spec: {timeout: 2}\n    tool: {kind: noop}\n")
     run.feed(TimerFired, "start#1:timeout")
     run.feed(ToolFinished, "start#1:start_task:1", ok("late"))
-    assert [failure.kind for failure in run.finish().failures.kept] == ["timeout"]
+    assert [failure.kind for failure in run.finish().failures.detailed] == ["timeout"]
 
 
 def test_a_call_that_succeeds_during_a_cancel_completes_its_step() -> None:
@@ -280,7 +280,7 @@ def test_a_call_that_is_cancelled_from_outside_fails() -> None:
     run.feed(ToolFinished, run.calls()[0], error("cancelled", "cancelled"), cancelled=True)
     run.feed(ToolFinished, "end#1:end_task:1", ok())
     assert run.finish().status == "failed"
-    assert run.finish().failures.kept[0].kind == "cancelled"
+    assert run.finish().failures.detailed[0].kind == "cancelled"
 
 
 def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
@@ -288,7 +288,7 @@ def test_a_loop_that_is_cancelled_from_outside_fails_its_step() -> None:
     stats = {"total": 3, "success": 1, "failed": 0, "skipped": 2}
     run.feed(ChunkFinished, "start/1", ChunkReport("cancelled", [1, None, None], stats))
     assert run.finish().status == "failed"
-    assert [(failure.step, failure.kind) for failure in run.finish().failures.kept] == [("start", "cancelled")]
+    assert [(failure.step, failure.kind) for failure in run.finish().failures.detailed] == [("start", "cancelled")]
 
 
 def test_a_stop_survives_continue_as_new() -> None:
@@ -325,7 +325,7 @@ def test_a_failure_is_not_the_reason_of_a_cancelled_run(reason: str) -> None:
     run.feed(ToolFinished, "start#1:start_task:1", error("the connection was closed"))
     ends = [event for event in map(_event_of, run.commands) if event and event.type == "playbook.cancelled"]
     assert [event.error for event in ends] == [reason or None]
-    assert [failure.message for failure in run.finish().failures.kept] == ["the connection was closed"]
+    assert [failure.message for failure in run.finish().failures.detailed] == ["the connection was closed"]
 
 
 def _event_of(command: Command) -> Any:

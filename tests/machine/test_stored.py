@@ -160,8 +160,8 @@ def test_a_missing_value_fails_the_template_that_reads_it() -> None:
     run, load = waiting("{{ start | length }}")
     run.feed(ValueLoaded, load, error="a stored value cannot be read: it is gone")
     assert run.finish().status == "failed"
-    assert run.finish().failures.kept[0].message == "a stored value cannot be read: it is gone"
-    assert run.finish().failures.kept[0].line
+    assert run.finish().failures.detailed[0].message == "a stored value cannot be read: it is gone"
+    assert run.finish().failures.detailed[0].line
 
 
 def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
@@ -169,7 +169,10 @@ def test_a_value_over_the_limit_fails_the_template_that_reads_it() -> None:
     reference = StoredRef((Part("huge"),), STORED_BYTES + 1, is_one=True)
     run.feed(ToolFinished, "start#1:start_task:1", ToolReport({"status": "ok"}, stored=reference))
     assert run.finish().status == "failed"
-    assert f"a stored value of {STORED_BYTES + 1:,} bytes is too large to read" in run.finish().failures.kept[0].message
+    assert (
+        f"a stored value of {STORED_BYTES + 1:,} bytes is too large to read"
+        in run.finish().failures.detailed[0].message
+    )
 
 
 @pytest.mark.parametrize("stop", ["cancel", "timeout"])
@@ -198,7 +201,7 @@ def test_a_result_of_the_run_that_cannot_be_read_fails_it(too_large: bool) -> No
     if not too_large:
         run.feed(ValueLoaded, loads(commands)[0], error="it is gone")
     assert (run.finish().status, run.finish().result) == ("failed", None)
-    assert "too large to read" in run.finish().failures.kept[0].message or not too_large
+    assert "too large to read" in run.finish().failures.detailed[0].message or not too_large
 
 
 def test_a_run_that_was_stopped_loads_no_result() -> None:

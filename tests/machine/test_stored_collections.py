@@ -22,7 +22,7 @@ from noetl_temporal.machine.facts import (
     ValuesStored,
 )
 from noetl_temporal.machine.loops import chunks
-from noetl_temporal.machine.loops.chunks import cut_stored
+from noetl_temporal.machine.loops.chunks import stored_list_ranges
 from noetl_temporal.machine.playbook import PlaybookMachine
 
 from .playbooks import playbook
@@ -187,7 +187,7 @@ def test_ranges_are_within_parts_and_cover_the_list(frame: FrameLimits | None) -
         parts = tuple(Part(f"k{n}", start, count) for n, (start, count) in enumerate(zip(starts, counts, strict=True)))
         total, size = sum(counts), rng.randint(1, 2_000)
         limit = rng.randint(1, 2_000)
-        chunks = cut_stored(StoredRef(parts, size), rng.randint(1, 9), limit, frame)
+        chunks = stored_list_ranges(StoredRef(parts, size), rng.randint(1, 9), limit, frame)
         assert list(chunks) == sorted(chunks)
         items = [(part.key, place) for part in parts for place in range(part.start, part.start + part.count)]
         ranges = [(part.key, place) for part in chunks.values() for place in range(part.start, part.start + part.count)]

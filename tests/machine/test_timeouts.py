@@ -62,7 +62,7 @@ def test_a_step_that_is_late_is_cancelled_and_its_failure_can_be_handled() -> No
     run.feed(ToolFinished, call.call.id, error("cancelled", "cancelled"), cancelled=True)
     finish = run.finish()
     assert (finish.status, finish.result) == ("completed", "repaired")
-    assert [(failure.kind, failure.handled) for failure in finish.failures.kept] == [("timeout", True)]
+    assert [(failure.kind, failure.handled) for failure in finish.failures.detailed] == [("timeout", True)]
 
 
 def test_a_step_that_ends_in_its_time_stops_the_clock() -> None:
@@ -79,7 +79,7 @@ def test_a_step_that_only_waits_is_late_at_once() -> None:
     run.feed(ToolFinished, run.of(CallTool)[0].call.id, jump_report)
     commands = run.feed(TimerFired, "start#1:timeout")
     assert Cancel("start#1:start_task:1:delay") in commands
-    assert run.finish().failures.kept[0].kind == "timeout"
+    assert run.finish().failures.detailed[0].kind == "timeout"
 
 
 @pytest.mark.parametrize("location", ["step", "loop"])
@@ -91,7 +91,7 @@ def test_a_loop_that_is_late_fails_its_step(location: str) -> None:
     [command] = run.of(RunChunk)
     assert run.feed(TimerFired, "start#1:timeout") == [Cancel(command.chunk_id)]
     run.feed(ChunkFinished, command.chunk_id, NO_ITEM_ENDED)
-    assert run.finish().failures.kept[0].kind == "timeout"
+    assert run.finish().failures.detailed[0].kind == "timeout"
     assert run.types().index("loop.failed") < run.types().index("step.failed")
 
 
@@ -105,6 +105,6 @@ def test_a_playbook_that_is_late_stops_what_runs_and_fails() -> None:
     run.feed(ToolFinished, call.call.id, error("cancelled", "cancelled"), cancelled=True)
     [finish] = run.of(Finish)
     assert finish.status == "failed"
-    assert [failure.kind for failure in finish.failures.kept] == ["timeout"]
+    assert [failure.kind for failure in finish.failures.detailed] == ["timeout"]
     assert finish.steps["start"]["status"] == "cancelled"
     assert "never" not in finish.steps

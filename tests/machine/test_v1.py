@@ -278,5 +278,5 @@ def test_an_input_that_is_not_a_mapping_fails_the_step_at_its_place() -> None:
     run = run_text(
         HEAD + "workflow:\n  - {step: start, type: python, code: '', args: '{{ workload.numbers }}'}\n", echo
     )
-    failure = run.finish.failures.kept[0]
+    failure = run.finish.failures.detailed[0]
     assert (failure.message, failure.line) == ("the input is [1, 2], expected a mapping of names", 7)

@@ -10,9 +10,9 @@ from noetl_temporal.event_ids import EPOCH_MS
 from noetl_temporal.machine.commands import CallTool, Cancel, Emit, StartTimer
 from noetl_temporal.machine.facts import CancelRequested, Decided, Fact, Signalled, TimerFired, WaitOpened
 from noetl_temporal.machine.waits.refusals import (
-    KEPT_SIGNALS,
+    MAX_QUEUED_SIGNALS,
     MAX_REQUESTS,
-    SIGNAL_BYTES,
+    MAX_SIGNAL_BYTES,
     decision_refusal,
     is_repeated,
     signal_refusal,
@@ -181,7 +181,7 @@ def test_a_wait_for_a_time_is_a_timer(time_field: str, seconds: float) -> None:
 )
 def test_a_value_that_is_not_a_time_fails_at_its_place(time_field: str) -> None:
     run = WaitingRun(f"  - step: start\n    tool: {{kind: wait, {time_field}}}\n", head="workload: {x: soon}\n")
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert (failure.kind, failure.line) == ("template", 7)
 
 
@@ -220,14 +220,14 @@ def test_a_retry_waits_for_its_signal(snapshots: bool) -> None:
         assert len(run.of(CallTool)) == attempt + 1
     run.call_ends(error(rule=0))
     assert not run.waits
-    assert (run.finish.status, run.finish.failures.kept[0].message) == ("failed", "boom")
+    assert (run.finish.status, run.finish.failures.detailed[0].message) == ("failed", "boom")
 
 
 def test_a_retry_whose_signal_does_not_come_fails_with_what_had_failed() -> None:
     run = WaitingRun(FIXED_STEP)
     run.call_ends(error(rule=0))
     run.timer_fires()
-    [failure] = run.finish.failures.kept
+    [failure] = run.finish.failures.detailed
     assert (failure.kind, failure.message) == ("tool", "boom; no signal 'fixed' came within 600 s")
 
 
@@ -245,7 +245,7 @@ def test_a_cancel_ends_a_wait_at_once(steps: str) -> None:
 def test_the_timeout_of_a_step_ends_its_wait() -> None:
     run = WaitingRun("  - step: start\n    spec: {timeout: 30s}\n    tool: {kind: wait, signal: paid}\n")
     run.feed(TimerFired, "start#1:timeout")
-    assert run.finish.failures.kept[0].kind == "timeout"
+    assert run.finish.failures.detailed[0].kind == "timeout"
     assert run.types("wait.") == ["wait.started", "wait.cancelled"]
 
 
@@ -294,8 +294,8 @@ def test_a_repeated_request_is_harmless() -> None:
 # ---- refusals --------------------------------------------------------------------------------------------------------
 
 
-def refusal_of(run: WaitingRun, name: str, data: Any = None, unfed_facts: list[Fact] | None = None) -> str | None:
-    return signal_refusal(run.graph, run.machine.state, Signal(name, data), unfed_facts or [])
+def refusal_of(run: WaitingRun, name: str, data: Any = None, unapplied_facts: list[Fact] | None = None) -> str | None:
+    return signal_refusal(run.graph, run.machine.state, Signal(name, data), unapplied_facts or [])
 
 
 def test_a_signal_that_no_step_waits_for_is_refused() -> None:
@@ -311,7 +311,7 @@ def test_a_payload_must_match_its_schema_and_maximum_size() -> None:
     assert refusal_of(run, "paid", 3) == "data must be a mapping"
     assert refusal_of(run, "paid", {}) == "data lacks 'amount'"
     assert refusal_of(run, "paid", {"amount": 0}) == "data.amount must be 1 or more"
-    assert "bytes" in (refusal_of(run, "paid", {"amount": 1, "x": "x" * SIGNAL_BYTES}) or "")
+    assert "bytes" in (refusal_of(run, "paid", {"amount": 1, "x": "x" * MAX_SIGNAL_BYTES}) or "")
 
 
 def test_a_hundred_signals_of_a_name_are_kept() -> None:
@@ -319,15 +319,15 @@ def test_a_hundred_signals_of_a_name_are_kept() -> None:
         "  - step: start\n    tool: {kind: noop}\n    next: {arcs: [{step: w}]}\n  - step: w\n"
         "    tool: {kind: wait, signal: paid}\n"
     )
-    for _ in range(KEPT_SIGNALS - 1):
+    for _ in range(MAX_QUEUED_SIGNALS - 1):
         run.signal("paid")
     assert refusal_of(run, "paid") is None
-    assert "100 signals" in (refusal_of(run, "paid", unfed_facts=[Signalled(run.now, 999, Signal("paid"))]) or "")
+    assert "100 signals" in (refusal_of(run, "paid", unapplied_facts=[Signalled(run.now, 999, Signal("paid"))]) or "")
 
 
 def test_a_signal_for_an_open_wait_is_accepted_even_if_the_queue_is_full() -> None:
     run = WaitingRun("  - step: start\n    tool: {kind: wait, signal: paid, key: 0}\n")
-    for _ in range(KEPT_SIGNALS):
+    for _ in range(MAX_QUEUED_SIGNALS):
         run.signal("paid", key="1")
     state, awaited_signal, later = run.machine.state, Signal("paid", key="0"), Signal("paid", key="1")
     first = Signalled(run.now, 999, awaited_signal)

@@ -140,7 +140,7 @@ async def everything(client: NoetlClient) -> RunHandle:
     await handle.signal("paid", {"by": CANARY})
     report = await handle.wait()
     assert report.status == "failed"
-    assert CANARY in report.failures.kept[0].message
+    assert CANARY in report.failures.detailed[0].message
     return handle
 
 

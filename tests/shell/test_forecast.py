@@ -20,7 +20,7 @@ from noetl_temporal import limits
 from noetl_temporal.client import NoetlClient, RunHandle
 from noetl_temporal.machine import budget
 from noetl_temporal.machine.loops import offload
-from noetl_temporal.machine.loops.chunks import cut
+from noetl_temporal.machine.loops.chunks import item_ranges
 from noetl_temporal.stack.addresses import Addresses
 from noetl_temporal.worker import serving
 from noetl_temporal.workflows import workflow_host
@@ -231,4 +231,4 @@ def test_its_numbers_are_those_of_the_interpreter() -> None:
     assert cost_model.STORED_RESULTS_BYTES == offload.STORE_RESULTS_FROM_BYTES
     assert counts.MAX_IN_FLIGHT == budget.MAX_PENDING
     for size, in_flight in ((0, 9), (1, 9), (400, 9), (401, 9), (900, 1), (10**6, 9)):
-        assert cost_model.count_chunks(size, in_flight) == max(1, len(cut([0] * size, in_flight, 10**8)))
+        assert cost_model.count_chunks(size, in_flight) == max(1, len(item_ranges([0] * size, in_flight, 10**8)))

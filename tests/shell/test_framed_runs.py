@@ -93,7 +93,7 @@ async def run(shell: Shell, client: NoetlClient, dsn: str, calls: Counter[str], 
         await follow_execution(client.temporal, dsn, handle.workflow.id)
     rows = await rows_of(dsn, handle.execution_id)
     assert await audit_execution(dsn, handle.execution_id) == []
-    failures = [msgspec.structs.replace(failure, line=0, col=0) for failure in report.failures.kept]
+    failures = [msgspec.structs.replace(failure, line=0, col=0) for failure in report.failures.detailed]
     return Run(report.status, report.result, failures, rows, Counter(calls))
 
 
@@ -287,7 +287,7 @@ async def test_a_frame_with_missing_items_is_a_lost_loop(servers: Addresses, mon
         await stack.enter_async_context(frame_worker(client.temporal, tools, shell.credentials))
         report = await handle.result()
     assert report.status == "failed"
-    [failure] = report.failures.kept
+    [failure] = report.failures.detailed
     assert failure.kind == "loop_lost"
     assert failure.message.startswith("the loop's frame: ")
     assert key in failure.message

@@ -146,7 +146,7 @@ async def test_a_call_that_kills_its_workers_fails_and_the_others_continue(serve
         await frame.lose(running)
     end = await asyncio.wait_for(frame.start(), 60)
     assert end.report.stats == {"total": 4, "success": 3, "failed": 1, "skipped": 0}
-    assert [failure.kind for failure in end.report.failures.kept] == ["worker_lost"]
+    assert [failure.kind for failure in end.report.failures.detailed] == ["worker_lost"]
     assert frame.called_items.count(2) == MAX_LOST + 1
 
 

@@ -68,4 +68,4 @@ async def test_the_same_value_is_stored_once(servers: Addresses) -> None:
 async def test_without_a_place_for_it_a_large_result_fails_its_task(servers: Addresses) -> None:
     report, _ = await run(servers, None, ONE_STEP, size=5_000_000)
     assert report.status == "failed"
-    assert report.failures.kept[0].kind == "too_large"
+    assert report.failures.detailed[0].kind == "too_large"

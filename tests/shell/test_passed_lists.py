@@ -262,7 +262,7 @@ async def test_a_list_that_is_gone_fails_the_playbook_that_reads_it_at_its_start
         await delete_values_with(servers, mark, count=3)
         await handle.signal("go")
         report = await handle.result()
-    [failure] = report.failures.kept
+    [failure] = report.failures.detailed
     assert (report.status, failure.kind) == ("failed", "template")
     assert "a stored value cannot be read" in failure.message
 

@@ -171,7 +171,7 @@ async def test_a_call_that_is_not_waited_for_is_made_once_whatever_is_reset(serv
 
 async def test_a_call_that_must_not_be_repeated_fails_after_a_reset(servers: Addresses, base: Base) -> None:
     async with reset_and_repeat(servers, base, CALL.replace("MORE", ", spec: {idempotent: false}")) as (_, run, report):
-        assert [(failure.kind, failure.message) for failure in report.failures.kept] == [
+        assert [(failure.kind, failure.message) for failure in report.failures.detailed] == [
             (
                 "unknown_outcome",
                 "the playbook 'tests/child' was called before a reset of its caller, and must not be called again",

@@ -92,7 +92,7 @@ async def test_a_failed_playbook_fails_its_workflow_with_the_place(shell: Shell)
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop}\n")
         result = await handle.result()
     assert result.status == "failed"
-    assert [(failure.step, failure.line) for failure in result.failures.kept] == [("start", 6)]
+    assert [(failure.step, failure.line) for failure in result.failures.detailed] == [("start", 6)]
     last = (await history_of(handle)).events[-1]
     failure = last.workflow_execution_failed_event_attributes.failure
     assert failure.message == "shell.yaml:6:11: step 'start' failed: busy"
@@ -136,7 +136,9 @@ async def test_a_tool_that_raises_fails_its_task_not_the_worker(shell: Shell) ->
     async with shell.client(answer) as client:
         first = await (await shell.submit(client, text, n=1)).result()
         second = await (await shell.submit(client, text, n=2)).result()
-    assert [(failure.failures.kept[0].kind, failure.failures.kept[0].message) for failure in (first, second)] == [
+    assert [
+        (failure.failures.detailed[0].kind, failure.failures.detailed[0].message) for failure in (first, second)
+    ] == [
         ("config", "a url is missing"),
         ("internal", "ZeroDivisionError: oops"),
     ]
@@ -149,7 +151,7 @@ async def test_a_timeout_is_an_error_outcome(shell: Shell) -> None:
     async with shell.client(answer) as client:
         handle = await shell.submit(client, "  - step: start\n    tool: {kind: noop, spec: {timeout: 0.2}}\n")
         result = await handle.result()
-    assert result.failures.kept[0].kind == "timeout"
+    assert result.failures.detailed[0].kind == "timeout"
 
 
 async def test_secrets_never_leave_the_activity(shell: Shell) -> None:

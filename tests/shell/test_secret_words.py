@@ -36,7 +36,7 @@ async def test_deep_json_in_the_response_to_a_call_with_a_credential_ends_the_ca
         handle = await shell.submit(client, SECRET)
         report = await asyncio.wait_for(handle.result(), 60)
         assert len(calls) == 1
-        assert report.status == "completed" or report.failures.kept[0].message
+        assert report.status == "completed" or report.failures.detailed[0].message
         assert "hush-hush" not in (await history_of(handle)).to_json()
 
 

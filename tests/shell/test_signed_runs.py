@@ -145,7 +145,7 @@ async def test_a_run_submitted_without_the_key_is_refused_with_a_reason(
         report = await (await submitted(foreign, ONE_STEP, {})).result()
     if is_keyed:
         assert report.status == "failed"
-        [failure] = report.failures.kept
+        [failure] = report.failures.detailed
         assert failure.kind == REFUSED
         assert SIGNING_KEY_VARIABLE in failure.message
     assert [request.config for request in cluster.tool.requests] == ([] if is_keyed else [{"message": "code"}])
@@ -312,7 +312,7 @@ async def test_a_forged_result_of_a_pending_call_is_not_accepted(
     requests = [request.config["message"] for request in cluster.tool.requests]
     if is_keyed:
         assert report.status == "failed"
-        assert [failure.kind for failure in report.failures.kept] == [REFUSED]
+        assert [failure.kind for failure in report.failures.detailed] == [REFUSED]
         assert requests == ["first", "second"]
     else:
         assert requests == ["first", "second", "forged" if way == "unsigned" else "first"]
@@ -366,5 +366,5 @@ async def test_the_message_of_a_forged_failure_reaches_no_template(
         report = await handle.result()
         held.let_go.set()
     assert report.status == "failed"
-    [failure] = report.failures.kept
+    [failure] = report.failures.detailed
     assert ("rm -rf" in failure.message, failure.kind == "forged") == (not is_keyed, not is_keyed)

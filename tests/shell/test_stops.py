@@ -10,7 +10,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import WorkflowHistory
 
 from noetl_activities.tool import Request, ToolContext
-from noetl_temporal.machine.failure_log import KEPT
+from noetl_temporal.machine.failure_log import MAX_DETAILED
 from tests.shell.conftest import Shell, history_of
 
 CLEANUP = "  - step: end\n    tool: {kind: noop, message: clean}\n"
@@ -89,7 +89,7 @@ async def test_a_poll_ends_at_the_timeout_of_its_playbook(shell: Shell) -> None:
     async with shell.client(calls) as client:
         handle = await shell.submit(client, POLLS + CLEANUP, "executor: {spec: {timeout: 2s}}\n")
         report = await asyncio.wait_for(handle.result(), 60)
-    assert (report.status, [failure.kind for failure in report.failures.kept]) == ("failed", ["timeout"])
+    assert (report.status, [failure.kind for failure in report.failures.detailed]) == ("failed", ["timeout"])
     assert calls.messages[-1] == "clean"
 
 
@@ -168,7 +168,7 @@ async def test_a_cancelled_loop_child_fails_its_step(shell: Shell) -> None:
         await asyncio.wait_for(has_entered.wait(), 30)
         await client.temporal.get_workflow_handle(f"{handle.workflow_id}/start/1").cancel()
         report = await asyncio.wait_for(handle.result(), 60)
-    assert (report.status, report.failures.kept[0].kind) == ("failed", "cancelled")
+    assert (report.status, report.failures.detailed[0].kind) == ("failed", "cancelled")
 
 
 async def test_more_branches_than_temporal_takes_at_once(shell: Shell) -> None:
@@ -209,7 +209,7 @@ async def test_many_items_that_fail_before_any_call_lose_no_row(shell: Shell) ->
         handle = await shell.submit(client, loop)
         report = await asyncio.wait_for(handle.result(), 120)
     assert report.status == "failed"
-    assert (report.failures.total, len(report.failures.kept)) == (3000, 2 * KEPT)
+    assert (report.failures.total, len(report.failures.detailed)) == (3000, 2 * MAX_DETAILED)
 
 
 async def test_a_where_over_many_items_is_asked_in_several_workflow_tasks(shell: Shell) -> None:

@@ -71,7 +71,7 @@ async def test_a_playbook_that_times_out_is_reported_and_runs_the_cleanup(shell:
         )
         report = await handle.result()
     assert report.status == "failed"
-    assert {failure.kind for failure in report.failures.kept} == {"timeout"}
+    assert {failure.kind for failure in report.failures.detailed} == {"timeout"}
     assert calls.steps[-1] == "cleanup"
 
 

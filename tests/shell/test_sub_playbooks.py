@@ -133,7 +133,7 @@ async def test_a_call_returns_the_result_of_the_step_that_it_names(shell: Shell)
 async def test_a_failed_playbook_fails_its_call(shell: Shell) -> None:
     async with shell.client(echo) as client:
         result = await (await submit(client, CALL % "", FAILING)).result()
-    [failure] = result.failures.kept
+    [failure] = result.failures.detailed
     assert (result.status, failure.step, failure.line, failure.kind) == ("failed", "start", 6, "exception")
     assert failure.message.startswith("the playbook 'tests/child' failed: tests_child.yaml:6:")
     assert "no weather today" in failure.message
@@ -187,7 +187,9 @@ async def test_a_call_times_out_with_its_child(shell: Shell, servers: Addresses)
         result = await handle.result()
         executions_logged = await executions(servers, client, handle)
     assert result.status == "failed"
-    assert [(failure.kind, failure.message) for failure in result.failures.kept] == [("timeout", "timed out after 1 s")]
+    assert [(failure.kind, failure.message) for failure in result.failures.detailed] == [
+        ("timeout", "timed out after 1 s")
+    ]
     assert calls.messages == ["wait", "child clean"]
     assert sorted(status for _, status in executions_logged.values()) == ["CANCELLED", "FAILED"]
 
@@ -222,7 +224,7 @@ async def test_a_timeout_ends_a_child_that_has_continued_as_new(shell: Shell, mo
         handle = await submit(client, CALL % ", timeout: 5", POLLING)
         result = await handle.result()
         await children(client, handle, at_least=2)
-    assert (result.status, result.failures.kept[0].kind) == ("failed", "timeout")
+    assert (result.status, result.failures.detailed[0].kind) == ("failed", "timeout")
 
 
 async def test_a_child_that_is_cancelled_from_outside_fails_its_call(shell: Shell) -> None:
@@ -233,7 +235,7 @@ async def test_a_child_that_is_cancelled_from_outside_fails_its_call(shell: Shel
         [child] = await children(client, handle)
         await (await client.handle(child.id)).cancel()
         result = await handle.result()
-    assert (result.status, result.failures.kept[0].kind) == ("failed", "cancelled")
+    assert (result.status, result.failures.detailed[0].kind) == ("failed", "cancelled")
 
 
 async def test_a_child_that_is_not_waited_for_lives_on(shell: Shell) -> None:
@@ -347,7 +349,7 @@ async def test_recursion_ends_by_itself_or_at_the_limit(shell: Shell, depth: int
         result = await (await client.submit(graph, playbooks={"tests/shell": graph})).result()
     assert result.status == status
     if status == "failed":
-        assert (result.failures.kept[0].kind, "more than 20 deep" in result.failures.kept[0].message) == (
+        assert (result.failures.detailed[0].kind, "more than 20 deep" in result.failures.detailed[0].message) == (
             "budget",
             True,
         )
@@ -364,8 +366,8 @@ async def test_a_path_that_is_a_template_is_found_at_the_call(shell: Shell) -> N
         report = await (await submit(client, OPEN, which="tests/chil")).result()
     assert result.status == "completed"
     assert report.status == "failed"
-    assert report.failures.kept[0].kind == "not_found"
-    assert report.failures.kept[0].message == (
+    assert report.failures.detailed[0].kind == "not_found"
+    assert report.failures.detailed[0].message == (
         "no playbook 'tests/chil' was submitted with this run: did you mean \"tests/child\"?"
     )
 

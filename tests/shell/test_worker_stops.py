@@ -115,7 +115,7 @@ async def test_a_call_that_must_not_be_repeated_is_not_repeated_after_an_interru
     async with workers.worker():
         report = await handle.result()
     assert report.status == "failed"
-    assert report.failures.kept[0].kind == "unknown_outcome"
+    assert report.failures.detailed[0].kind == "unknown_outcome"
     assert workers.calls == 1
 
 

@@ -128,7 +128,7 @@ class CursorMachine(LoopMachine):
         return min(self._limits.max_rows, self._limits.rows - progress.rows - requested)
 
     def _begin_claim(self) -> None:
-        self.budget.work()
+        self.budget.add_work()
         progress, at = self._progress, self._journal.feed.at
         progress.claims += 1
         number = progress.claims

@@ -13,7 +13,7 @@ from noetl_temporal.machine.loops.iterations import Iterations
 from noetl_temporal.machine.loops.loop import LoopMachine
 from noetl_temporal.machine.regions.region import share_state
 from noetl_temporal.machine.state import LoopState
-from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.tasks.waits import WaitEnd
 from noetl_temporal.machine.waits.wait import Wait
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class InnerLoop(LoopMachine):
     def _wait_opened(self, wait: Wait) -> None:
         self._outer_loop.wait_opened(wait)
 
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+    def _wait_closed(self, wait: Wait, ending: WaitEnd) -> None:
         self._outer_loop.wait_closed(wait, ending)
 
     def _close(self, finish: Finish) -> None:

@@ -1,4 +1,4 @@
-"""The items of a loop: its collection, filtered, ordered and limited (semantics.md 22, 23)."""
+"""Computes the items of a loop: its collection, filtered, ordered and limited (semantics.md 22, 23)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,31 @@ from noetl_temporal.machine.call import StoredRef
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.scope import Chain
 from noetl_temporal.machine.stored import stored_list
-from noetl_temporal.machine.undefined import is_reported, left_out, undefined_name
+from noetl_temporal.machine.undefined import is_reported, left_out_warning, undefined_name
 
-__all__ = ["Selection", "collection_of", "in_flight", "names_around", "select_items", "stored_collection", "warning_of"]
+__all__ = [
+    "Selection",
+    "collection_of",
+    "max_in_flight_of",
+    "outer_names",
+    "select_items",
+    "stored_collection",
+    "where_warning",
+]
 
 _PARENT = "iter.parent."
 
 ITEM_WORK = 6
-"""Cost of selecting one item (budget.py)."""
+"""Work of selecting one item (budget.py)."""
 
 
 class Selection(msgspec.Struct):
     """The progress of selecting the items of a loop.
 
-    ``where`` was evaluated for the first ``position`` items, and matched those at ``selected_indexes``. ``keys`` are
-    the sort keys of the first selected items. For ``undefined_count`` items ``where`` used an undefined name:
-    ``undefined_name`` is the first such name, and ``undefined_position`` the index of its item.
+    ``items`` is the whole collection. ``where`` was evaluated for the first ``position`` items, and matched those at
+    ``selected_indexes``. ``keys`` are the sort keys of the first selected items. For ``undefined_count`` items
+    ``where`` used an undefined name: ``undefined_name`` is the first such name, and ``undefined_position`` the index of
+    its item.
     """
 
     items: list[Json]
@@ -47,14 +56,16 @@ class Selection(msgspec.Struct):
 
 
 def collection_of(loop: Loop, scope: Mapping[str, Any]) -> Selection:
-    """Return the collection of a loop before the selection. Text or a mapping is one item, null is no item."""
+    """Return the whole collection of a loop, of which nothing is selected yet. Text or a mapping is one item, null is
+    no item. Raises TemplateFailure.
+    """
     if loop.collection is None:
         return Selection([])
     return Selection(_as_list(templates.render(loop.collection, scope)))
 
 
 def stored_collection(loop: Loop, scope: Mapping[str, Any]) -> StoredRef | None:
-    """Return the collection of a loop that runs over all of a stored list, which need not be loaded; else None.
+    """Return the reference to the collection of a loop over all items of a stored list, which is not loaded; else None.
 
     Raises TemplateFailure.
     """
@@ -77,17 +88,17 @@ def select_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, bud
     if not (_filter_items(loop, scope, selection, budget) and _compute_keys(loop, scope, selection, budget)):
         return None
     items = _order_items(loop, selection)
-    limit = _count(loop, "limit", scope)
+    limit = _rendered_count(loop, "limit", scope)
     items = items if limit is None else items[:limit]
-    size = _count(loop, "chunk_size", scope)
-    return _chunks(items, max(1, size or 1)) if loop.is_chunked else items
+    size = _rendered_count(loop, "chunk_size", scope)
+    return _sublists(items, max(1, size or 1)) if loop.is_chunked else items
 
 
 def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, budget: Budget) -> bool:
     if loop.where is None:
         return True
     while selection.position < len(selection.items) and not budget.is_spent():
-        budget.work(ITEM_WORK)
+        budget.add_work(ITEM_WORK)
         names = _item_scope(loop, scope, selection.items[selection.position])
         verdict = templates.predicate(loop.where.source, names, loop.where.span)
         if verdict.matched:
@@ -100,7 +111,7 @@ def _filter_items(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
     return selection.position == len(selection.items)
 
 
-def warning_of(
+def where_warning(
     loop: Loop, scope: Mapping[str, Any], selection: Selection, names: NamesProfile
 ) -> ConditionWarning | None:
     """Return the warning about ``where`` after all items were selected; None if there is none."""
@@ -111,7 +122,7 @@ def warning_of(
     ):
         return None
     item_scope = _item_scope(loop, scope, selection.items[selection.undefined_position])
-    message = left_out(
+    message = left_out_warning(
         loop.where.source, item_scope, selection.undefined_name, selection.undefined_count, len(selection.items)
     )
     return ConditionWarning(message, loop.where.span)
@@ -126,7 +137,7 @@ def _compute_keys(loop: Loop, scope: Mapping[str, Any], selection: Selection, bu
         source = f"{{{{ {loop.element}.{source} }}}}"
     indexes = _selected_indexes(loop, selection)
     while len(selection.keys) < len(indexes) and not budget.is_spent():
-        budget.work(ITEM_WORK)
+        budget.add_work(ITEM_WORK)
         item = selection.items[indexes[len(selection.keys)]]
         selection.keys.append(templates.render_text(source, _item_scope(loop, scope, item)))
     return len(selection.keys) == len(indexes)
@@ -154,44 +165,44 @@ def _as_list(value: Json) -> list[Json]:
     return cast("list[Json]", value) if isinstance(value, list) else [value]
 
 
-def _chunks(items: list[Json], size: int) -> list[Json]:
+def _sublists(items: list[Json], size: int) -> list[Json]:
     return [items[start : start + size] for start in range(0, len(items), size)]
 
 
 def _item_scope(loop: Loop, scope: Mapping[str, Any], item: Json) -> Mapping[str, Any]:
-    return Chain({loop.element: item, "iter": {**_parent(scope), loop.element: item}}, scope)
+    return Chain({loop.element: item, "iter": {**_parent_names(scope), loop.element: item}}, scope)
 
 
-def _parent(scope: Mapping[str, Any]) -> dict[str, Any]:
+def _parent_names(scope: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``iter.parent``, the iteration around a loop, if there is one."""
     return {"parent": scope["iter"]} if "iter" in scope else {}
 
 
-def _count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
+def _rendered_count(loop: Loop, field: str, scope: Mapping[str, Any]) -> int | None:
     value = getattr(loop, field)
     number = templates.render(value, scope) if value is not None else None
     return None if number is None else quantities.count(number, field, loop.span)
 
 
-def in_flight(loop: Loop, scope: Mapping[str, Any]) -> int:
-    """Return the number of iterations that may run at once."""
+def max_in_flight_of(loop: Loop, scope: Mapping[str, Any]) -> int:
+    """Return the number of iterations that may run at once. Raises TemplateFailure."""
     if not loop.is_parallel:
         return 1
-    return min(MAX_PENDING, max(1, _count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
+    return min(MAX_PENDING, max(1, _rendered_count(loop, "max_in_flight", scope) or defaults.IN_FLIGHT))
 
 
-def names_around(step: Step, region: Mapping[str, Step], scope: Mapping[str, Any]) -> dict[str, Json]:
-    """Return what the body of the loop reads of the names around it: only these are sent to its workflow."""
+def outer_names(step: Step, region: Mapping[str, Step], scope: Mapping[str, Any]) -> dict[str, Json]:
+    """Return the names outside the loop that its body reads: only these are sent to the workflow of a chunk."""
     entry_route = step.loop.entry_route if step.loop is not None else None
     cursor = step.loop.cursor if step.loop is not None else None
     sources = (*templates_in(step.tasks), *templates_in(cursor), *templates_in(entry_route), *templates_in(region))
     read = {path for source in sources for path in templates.read_paths(source.source)}
-    names = Chain({"iter": parent}, scope) if (parent := _parent(scope)) else scope
+    names = Chain({"iter": parent}, scope) if (parent := _parent_names(scope)) else scope
     return templates.project(names, sorted(read | {outer for path in read for outer in _outer_paths(path)}))
 
 
 def _outer_paths(path: str) -> Iterator[str]:
-    """Yield what a path of a loop inside of the body is in the loops around it: ``iter.parent.a`` is ``iter.a``."""
+    """Yield the path that a path in an inner loop has in each outer loop: ``iter.parent.a`` is ``iter.a`` there."""
     while path.startswith(_PARENT):
         path = "iter." + path.removeprefix(_PARENT)
         yield path

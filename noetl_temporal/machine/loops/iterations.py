@@ -23,7 +23,7 @@ from noetl_temporal.machine.failure_log import Failure
 from noetl_temporal.machine.failures import error_outcome, failure_at
 from noetl_temporal.machine.journal import VALUE_BYTES, Journal
 from noetl_temporal.machine.loops.host import IterationHost, iteration_ids
-from noetl_temporal.machine.records import later
+from noetl_temporal.machine.records import latest_records
 from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, initial_state, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
@@ -33,7 +33,7 @@ from noetl_temporal.machine.tally import add_tallies
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import StepPlan
 from noetl_temporal.machine.tasks.task_executions import End
-from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.tasks.waits import WaitEnd
 from noetl_temporal.machine.waits.wait import Wait
 from noetl_temporal.shortening import abridge
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Iterations"]
 
-_ENDS = {
+_END_EVENTS = {
     "ok": ("loop.iteration.done", "COMPLETED"),
     "error": ("loop.iteration.failed", "FAILED"),
     "cancelled": ("loop.iteration.cancelled", "CANCELLED"),
@@ -101,7 +101,7 @@ class Iterations(Engine[LoopState, Iteration]):
         return state.phase == "running" and may_begin
 
     def _begin_iteration(self, position: int, *, claim: int = 0, row: Json = None) -> None:
-        self.budget.work()
+        self.budget.add_work()
         state, index = self.state, self.input.first + position
         state.next_position = position + 1
         iteration = Iteration(self._run_id(str(index)), 0, self._journal.feed.at)
@@ -197,7 +197,7 @@ class Iterations(Engine[LoopState, Iteration]):
             self._stop("fail_fast", f"item {index} failed")
 
     def _emit_end(self, run: Iteration, end: End) -> None:
-        name, status = _ENDS[end.status]
+        name, status = _END_EVENTS[end.status]
         error: Mapping[str, Json] = end.outcome.get("error") or {}
         meta = {**self.host_of(run).meta}
         self._journal.emit(
@@ -266,7 +266,7 @@ class Iterations(Engine[LoopState, Iteration]):
                 self._drop_region(run)
                 self.state.steps = add_tallies(self.state.steps, machine.steps)
                 records = {name: (run.index, record) for name, record in machine.route_records}
-                self.state.route_records = later(self.state.route_records, records)
+                self.state.route_records = latest_records(self.state.route_records, records)
                 self._body_ended(run, machine.end, machine.kind, machine.state.failures.cause)
         return has_ended
 
@@ -309,7 +309,7 @@ class Iterations(Engine[LoopState, Iteration]):
     def journal_of(self, iteration: Iteration) -> Journal:
         """Return a journal that adds the ids of the iteration to each event."""
         ids = iteration_ids(self.input, iteration.index)
-        return self._journal.within({name: ids[name] for name in ids if name != "step"})
+        return self._journal.with_meta({name: ids[name] for name in ids if name != "step"})
 
     def adjust_deadlines(self) -> None:
         """Suspend or resume the deadlines of this workflow once the fact is applied, because it may end many holds."""
@@ -319,7 +319,7 @@ class Iterations(Engine[LoopState, Iteration]):
         """Handle a wait that a step of a region has opened."""
         self._wait_opened(wait)
 
-    def wait_closed(self, wait: Wait, ending: Ending) -> None:
+    def wait_closed(self, wait: Wait, ending: WaitEnd) -> None:
         """Handle the end of a wait of a step of a region."""
         self._wait_closed(wait, ending)
 

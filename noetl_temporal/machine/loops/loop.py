@@ -29,7 +29,7 @@ from noetl_temporal.machine.loops.offload import results_to_store
 from noetl_temporal.machine.loops.report import chunk_report
 from noetl_temporal.machine.loops.result import too_large
 from noetl_temporal.machine.state import LoopState, Pending, restore_state
-from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.tasks.waits import WaitEnd
 from noetl_temporal.machine.waits.matching import may_wait
 from noetl_temporal.machine.waits.wait import Answer, Wait
 
@@ -83,10 +83,10 @@ class LoopMachine(Iterations):
         wait = self.state.waits.get(wait_id)
         if wait is not None:
             request = answer.signal.request_id if answer.signal is not None else 0
-            self._journal.send(CloseWait(self._qualified(wait).id, is_answered=True, request_id=request))
+            self._journal.add(CloseWait(self._qualified(wait).id, is_answered=True, request_id=request))
             self._machine_of_run(wait.run)._apply_answer(wait, answer)
         else:
-            self._journal.send(self._return_command(wait_id, answer))
+            self._journal.add(self._return_command(wait_id, answer))
 
     def return_answer(self, fact: Answered) -> list[CloseWait]:
         """Return the messages that tell the playbook that an answer came too late for these waits."""
@@ -103,11 +103,11 @@ class LoopMachine(Iterations):
 
     def _wait_opened(self, wait: Wait) -> None:
         if wait.kind != "time":
-            self._journal.send(OpenWait(self._qualified(wait)))
+            self._journal.add(OpenWait(self._qualified(wait)))
 
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+    def _wait_closed(self, wait: Wait, ending: WaitEnd) -> None:
         if wait.kind != "time" and ending != "done":
-            self._journal.send(CloseWait(self._qualified(wait).id))
+            self._journal.add(CloseWait(self._qualified(wait).id))
 
     def _qualified(self, wait: Wait) -> Wait:
         return wait.qualified(self.input.chunk_id)
@@ -136,7 +136,7 @@ class LoopMachine(Iterations):
             self._finish()
         else:
             state.pending[_RESULTS] = Pending("store", "")
-            self._journal.send(StoreValues(_RESULTS, (results,), f"results of {self.input.step.name}"))
+            self._journal.add(StoreValues(_RESULTS, (results,), f"results of {self.input.step.name}"))
 
     def _results_to_store(self) -> list[Json] | None:
         return results_to_store(self.input, self.state, self._limit)
@@ -158,7 +158,7 @@ class LoopMachine(Iterations):
         """See Stopping. A chunk that stops does not wait until its results are stored."""
         super()._cancel_stopped_runs()
         if self.state.pending.pop(_RESULTS, None) is not None:
-            self._journal.send(Cancel(_RESULTS))
+            self._journal.add(Cancel(_RESULTS))
             self._drop_results()
 
     # ---- the end ----------------------------------------------------------------------------------------------------
@@ -197,10 +197,12 @@ class LoopMachine(Iterations):
 
     def _close(self, finish: Finish) -> None:
         self._drop_loads()
-        self._journal.send(finish)
+        self._journal.add(finish)
 
 
 def _restore_state(snapshot: Json, input_: ChunkInput) -> LoopState:
     if snapshot is None:
-        return LoopState(ids=EventIds.above(input_.slot, input_.after), ctx=input_.ctx, circuits=dict(input_.circuits))
+        return LoopState(
+            ids=EventIds.starting_after(input_.slot, input_.after), ctx=input_.ctx, circuits=dict(input_.circuits)
+        )
     return restore_state(snapshot, LoopState, strict=False)

@@ -8,7 +8,7 @@ from noetl_compiler.graph import Json
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.loops.offload import stored_results
-from noetl_temporal.machine.loops.unfinished import consecutive
+from noetl_temporal.machine.loops.unfinished import consecutive_ranges
 from noetl_temporal.machine.state import LoopState
 
 __all__ = ["chunk_report"]
@@ -59,4 +59,6 @@ def _unfinished_ranges(state: LoopState, indices: range) -> tuple[tuple[int, int
     """Return the ranges of items without success; empty if no item succeeded, as all are unfinished then."""
     if not 0 < state.succeeded < len(indices):
         return ()
-    return consecutive(index for index in indices if index not in state.results and index not in state.stored_results)
+    return consecutive_ranges(
+        index for index in indices if index not in state.results and index not in state.stored_results
+    )

@@ -1,6 +1,7 @@
-"""The items of a failed loop that did not succeed, which a retry of the loop's step runs (semantics.md 42).
+"""The items of a failed loop that did not succeed: only these run when its step is retried (semantics.md 42).
 
-The reports of the failed loop are divided into those of the successful items, which are kept, and ranges of the others.
+The reports of the failed loop are divided into reports of the successful items, which the retry reuses, and ranges of
+the others.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.failure_log import FailureLog
 from noetl_temporal.machine.state import LoopProgress
 
-__all__ = ["consecutive", "unfinished_loop"]
+__all__ = ["consecutive_ranges", "unfinished_loop"]
 
 
 def unfinished_loop(failed: LoopProgress, id_: str) -> LoopProgress:
-    """Return the loop ``id_`` that runs the items of ``failed`` that did not succeed, and has the results of the
-    others.
+    """Return the loop with the id ``id_`` that repeats the loop ``failed``: it has the results of the successful items,
+    and ranges of the others.
     """
     reports: dict[int, ChunkReport] = {}
     ranges = [*failed.skipped_ranges]
@@ -27,8 +28,8 @@ def unfinished_loop(failed: LoopProgress, id_: str) -> LoopProgress:
         total = report.stats.get("total", 0)
         unfinished_ranges = report.unfinished if report.stats.get("success") else ((first, total),) if total else ()
         ranges += unfinished_ranges
-        for start, size in _between(first, total, unfinished_ranges):
-            reports[start] = _part(report, first, start, size)
+        for start, size in _gaps_between(first, total, unfinished_ranges):
+            reports[start] = _report_of_range(report, first, start, size)
     return replace(
         failed,
         id=id_,
@@ -42,8 +43,8 @@ def unfinished_loop(failed: LoopProgress, id_: str) -> LoopProgress:
     )
 
 
-def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as ranges of (first, size)."""
+def consecutive_ranges(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return ranges (first, size) of consecutive numbers; ``indices`` are ascending."""
     ranges: list[tuple[int, int]] = []
     for index in indices:
         if ranges and sum(ranges[-1]) == index:
@@ -53,8 +54,8 @@ def consecutive(indices: Iterable[int]) -> tuple[tuple[int, int], ...]:
     return tuple(ranges)
 
 
-def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the ranges between these, from ``first`` on."""
+def _gaps_between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of the ``total`` items from ``first`` on that are not in the given ranges."""
     position = first
     for start, size in (*ranges, (first + total, 0)):
         if start > position:
@@ -62,36 +63,38 @@ def _between(first: int, total: int, ranges: Iterable[tuple[int, int]]) -> Itera
         position = start + size
 
 
-def _part(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
-    """Return the report of ``size`` successful items from ``start`` on, without the calls of other items."""
+def _report_of_range(report: ChunkReport, first: int, start: int, size: int) -> ChunkReport:
+    """Return the report of ``size`` successful items from ``start`` on, without counts of calls; ``first`` is the first
+    item of ``report``.
+    """
     reference = report.stored
     return ChunkReport(
         "ok",
         results=report.results[start - first : start - first + size],
         stats={"total": size, "success": size, "failed": 0, "skipped": 0},
         assigns=tuple(assign for assign in report.assigns if start <= assign[0] < start + size),
-        stored=None if reference is None else _slice(reference, start - first, size),
+        stored=None if reference is None else _slice_of_reference(reference, start - first, size),
     )
 
 
-def _slice(reference: StoredRef, start: int, size: int) -> StoredRef:
-    """Return a part of a list; its size is estimated as a proportion of that of the list."""
+def _slice_of_reference(reference: StoredRef, start: int, size: int) -> StoredRef:
+    """Return the reference to a slice of a stored list. Its size in bytes is estimated from that of the list."""
     parts: list[Part] = []
     position = 0
     for part in reference.parts:
-        count = _length(part)
+        count = _item_count(part)
         low, high = max(start, position) - position, min(start + size, position + count) - position
         if low < high:
-            parts.append(_cut(part, low, high))
+            parts.append(_slice_of_part(part, low, high))
         position += count
     return StoredRef(tuple(parts), reference.bytes * size // max(1, position))
 
 
-def _length(part: Part) -> int:
+def _item_count(part: Part) -> int:
     return len(part.inline_items) or part.count or 1
 
 
-def _cut(part: Part, low: int, high: int) -> Part:
+def _slice_of_part(part: Part, low: int, high: int) -> Part:
     if part.inline_items:
         return Part(inline_items=part.inline_items[low:high])
     if not part.count:

@@ -43,7 +43,7 @@ from noetl_temporal.machine.steps.summary import tally_of
 from noetl_temporal.machine.stored import whole_result
 from noetl_temporal.machine.tally import StepStatus, StepTally, add_tallies
 from noetl_temporal.machine.tasks.task_executions import End
-from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.tasks.waits import WaitEnd
 from noetl_temporal.machine.waits.wait import Wait
 
 if TYPE_CHECKING:
@@ -312,5 +312,5 @@ class RegionMachine(PlaybookMachine):
     def _wait_opened(self, wait: Wait) -> None:
         self._outer_loop.wait_opened(wait)
 
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+    def _wait_closed(self, wait: Wait, ending: WaitEnd) -> None:
         self._outer_loop.wait_closed(wait, ending)

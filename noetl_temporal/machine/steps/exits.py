@@ -27,7 +27,7 @@ from noetl_temporal.machine.tasks.task_executions import End
 __all__ = ["complete_run", "end_run", "end_run_for_retry", "skip", "with_timeout"]
 
 _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
-_ENDS = {"completed": "step.done", "failed": "step.failed", "cancelled": "step.cancelled"}
+_END_EVENTS = {"completed": "step.done", "failed": "step.failed", "cancelled": "step.cancelled"}
 _NO_RUNS = StepRecord("running")
 """The record of a step before its first run. It is never changed."""
 
@@ -161,7 +161,7 @@ def _emit_end(execution: Execution, step: Step, run: StepRun, end: End, status: 
     if data_type is not None:
         meta["data_type"] = data_type
     execution.journal.emit(
-        _ENDS[status],
+        _END_EVENTS[status],
         step.name,
         "step",
         status.upper(),

@@ -1,4 +1,4 @@
-"""What only the final step sees: how the other steps have ended, and what has failed (semantics.md 35)."""
+"""The names that only the final step sees: the statuses of the other steps, and the failures (semantics.md 35)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SEEN = ("step", "task", "kind", "message", "iteration", "handled")
 
 
 def final_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dict[str, Any]:
-    """Return the names that only the final step sees: ``steps`` has the status of each other step of the playbook, None
-    if it has not run, and ``failures`` the failures that were kept in full.
+    """Return ``steps``, the status of each other step of the playbook, None if it has not run, and ``failures``, those
+    that the log has in detail.
     """
     tallies = add_tallies(
         state.loop_tallies, {name: StepTally(record.status) for name, record in state.records.items()}
@@ -25,5 +25,5 @@ def final_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dic
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
     return {
         "steps": {name: tallies[name].status if name in tallies else None for name in others},
-        "failures": [{field: getattr(failure, field) for field in _SEEN} for failure in failures.kept],
+        "failures": [{field: getattr(failure, field) for field in _SEEN} for failure in failures.detailed],
     }

@@ -17,16 +17,16 @@ from noetl_temporal.machine.commands import ChunkInput, FrameLimits, RunChunk
 from noetl_temporal.machine.facts import ChunkReport
 from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.journal import COMBINED_BYTES
-from noetl_temporal.machine.loops.chunks import cut, cut_stored, next_chunk
+from noetl_temporal.machine.loops.chunks import item_ranges, next_chunk, stored_list_ranges
 from noetl_temporal.machine.loops.claims import claim_limits
 from noetl_temporal.machine.loops.frames import NO_STORE, frame_limits
 from noetl_temporal.machine.loops.items import (
     collection_of,
-    in_flight,
-    names_around,
+    max_in_flight_of,
+    outer_names,
     select_items,
     stored_collection,
-    warning_of,
+    where_warning,
 )
 from noetl_temporal.machine.loops.offload import chunk_items_ref
 from noetl_temporal.machine.names import LOOP
@@ -52,10 +52,10 @@ __all__ = [
 _CHUNK_SLOTS = SLOTS - 1
 """The slots for chunks, from 1 on; slot 0 is that of the playbook."""
 
-_APART = 64
+_MIN_SLOT_DISTANCE = 64
 """The minimum distance between the first slots of a run and of its reset: more than a run has chunks in flight."""
 
-_ENDS = {
+_END_EVENTS = {
     "ok": ("loop.done", "COMPLETED"),
     "error": ("loop.failed", "FAILED"),
     "cancelled": ("loop.cancelled", "CANCELLED"),
@@ -65,7 +65,7 @@ _ENDS = {
 def open_loop(
     execution: Execution, step: Step, loop: Loop, run: StepRun, budget: Budget, limit: int
 ) -> LoopProgress | None:
-    """Select the items of a loop, cut them into chunks of at most half of ``limit`` bytes, and emit its start.
+    """Select the items of a loop, divide them into chunks of at most half of ``limit`` bytes, and emit its start.
 
     None if the budget defers the selection of the remaining items to the next workflow task. Raises TemplateFailure.
     """
@@ -80,14 +80,14 @@ def open_loop(
     items = select_items(loop, scope, run.selection, budget)
     if items is None:
         return None
-    warning = warning_of(loop, scope, run.selection, execution.graph.names)
+    warning = where_warning(loop, scope, run.selection, execution.graph.names)
     if warning is not None:
         execution.host(step, run).warn(warning.message, warning.span)
     run.selection = None
-    at_once = in_flight(loop, scope)
-    loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)
+    at_once = max_in_flight_of(loop, scope)
+    loop_scope = outer_names(step, region_steps_of(execution.graph.steps, loop), scope)
     frame = _frame(execution, step, loop, run, scope, at_once, limit)
-    ranges = cut(items, at_once, limit // 2, frame, is_whole=is_whole)
+    ranges = item_ranges(items, at_once, limit // 2, frame, is_whole=is_whole)
     run.loop = LoopProgress(loop_id(run), len(items), items, loop_scope, at_once, ranges, frame=frame)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
@@ -102,11 +102,11 @@ def _open_stored(
     collection: StoredRef,
     limit: int,
 ) -> LoopProgress:
-    """Open a loop over a stored list, whose items stay where they are. Raises TemplateFailure."""
-    at_once = in_flight(loop, scope)
-    loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)
+    """Open a loop over a stored list, whose items stay in the payload store. Raises TemplateFailure."""
+    at_once = max_in_flight_of(loop, scope)
+    loop_scope = outer_names(step, region_steps_of(execution.graph.steps, loop), scope)
     frame = _frame(execution, step, loop, run, scope, at_once, limit)
-    parts = cut_stored(collection, at_once, limit // 2, frame)
+    parts = stored_list_ranges(collection, at_once, limit // 2, frame)
     ranges = [(first, part.count) for first, part in parts.items()]
     total = sum(part.count for part in parts.values())
     run.loop = LoopProgress(loop_id(run), total, [], loop_scope, at_once, ranges, frame=frame, stored_items=parts)
@@ -117,8 +117,8 @@ def _open_stored(
 def _frame(
     execution: Execution, step: Step, loop: Loop, run: StepRun, scope: Mapping[str, Any], at_once: int, limit: int
 ) -> FrameLimits | None:
-    """Return the limits of the loop's frames. There are no frames without a payload store, to which ``limit`` is at
-    most INLINE_BYTES.
+    """Return the limits of the loop's frames, None if it has no frames. Frames need a payload store: without one, when
+    ``limit`` is at most INLINE_BYTES, a warning says that there are none. Raises TemplateFailure.
     """
     limits = frame_limits(loop, scope, at_once)
     if limits is None or loop.frame is None or limit > INLINE_BYTES:
@@ -131,8 +131,8 @@ def _open_cursor(execution: Execution, step: Step, loop: Loop, run: StepRun, sco
     """Open a loop over a cursor: one range with as many rows as it may claim. Raises TemplateFailure."""
     claims = claim_limits(loop, scope)
     ranges = [(0, claims.rows)] if claims.rows else []
-    loop_scope = names_around(step, steps_within(execution.graph.steps, loop), scope)
-    run.loop = LoopProgress(loop_id(run), 0, [], loop_scope, in_flight(loop, scope), ranges, claims=claims)
+    loop_scope = outer_names(step, region_steps_of(execution.graph.steps, loop), scope)
+    run.loop = LoopProgress(loop_id(run), 0, [], loop_scope, max_in_flight_of(loop, scope), ranges, claims=claims)
     emit_loop_started(execution, step, loop, run, run.loop)
     return run.loop
 
@@ -157,7 +157,7 @@ def chunk_input(
         source=execution.graph.source,
         names=execution.graph.names,
         step=step,
-        steps=steps_within(execution.graph.steps, loop),
+        steps=region_steps_of(execution.graph.steps, loop),
         branch_failure=execution.graph.branch_failure,
         items=[] if progress.stored_items else progress.items[chunk.first : chunk.first + chunk.size],
         scope=progress.scope,
@@ -180,21 +180,21 @@ def chunk_input(
     )
 
 
-def steps_within(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
+def region_steps_of(steps: Mapping[str, Step], loop: Loop) -> dict[str, Step]:
     """Return the steps of the loop's region and of nested regions."""
-    within: dict[str, Step] = {}
-    waiting = list(loop.region[::-1])
-    while waiting:
-        name = waiting.pop()
-        if name not in within:
-            within[name] = steps[name]
+    region_steps: dict[str, Step] = {}
+    remaining_names = list(loop.region[::-1])
+    while remaining_names:
+        name = remaining_names.pop()
+        if name not in region_steps:
+            region_steps[name] = steps[name]
             inner = steps[name].loop
-            waiting += inner.region[::-1] if inner is not None else ()
-    return within
+            remaining_names += inner.region[::-1] if inner is not None else ()
+    return region_steps
 
 
 def _may_wait(execution: Execution, step: Step, loop: Loop) -> bool:
-    return any(may_wait(inner) for inner in (step, *steps_within(execution.graph.steps, loop).values()))
+    return any(may_wait(inner) for inner in (step, *region_steps_of(execution.graph.steps, loop).values()))
 
 
 def _items_text(chunk: ChunkInput) -> str:
@@ -224,13 +224,13 @@ def moved_slot(first: int, seed: int) -> int:
     Chunks that began after the point of the reset are unknown to the new run, and run until they are terminated. In the
     same slots, both would write rows with the same ids.
     """
-    return (first - 1 + _APART + seed % (_CHUNK_SLOTS - 2 * _APART)) % _CHUNK_SLOTS + 1
+    return (first - 1 + _MIN_SLOT_DISTANCE + seed % (_CHUNK_SLOTS - 2 * _MIN_SLOT_DISTANCE)) % _CHUNK_SLOTS + 1
 
 
 def record_slot(execution: Execution, slot: int, report: ChunkReport) -> None:
     """Free the slot of a chunk; later events of the playbook get ids above those of the chunk."""
     if report.last_event_ms:
-        execution.state.ids.rise(report.last_event_ms)
+        execution.state.ids.skip_up_to(report.last_event_ms)
     else:
         execution.state.lost_slots.append(slot)
 
@@ -254,15 +254,15 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
         step_run_id=run.id,
         reused_items=progress.reused_items or None,
         loop_id=progress.id,
-        iterator=_iterator_facts(loop, progress),
+        iterator=_iterator_meta(loop, progress),
         context=_description(step, progress),
     )
 
 
-def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
+def _iterator_meta(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
     """Return the size of the collection, and ``chunk_size`` and the number of ``chunks`` of a loop that has chunks."""
     size = progress.total if progress.claims is None else None
-    facts: dict[str, Json] = {
+    meta: dict[str, Json] = {
         "iterator_name": loop.element,
         "total_count": size,
         "collection_size": size,
@@ -271,18 +271,18 @@ def _iterator_facts(loop: Loop, progress: LoopProgress) -> dict[str, Json]:
     }
     if loop.is_chunked:
         count = sum(map(len, progress.items))
-        facts |= {"total_count": count, "collection_size": count, "chunks": size}
-        facts["chunk_size"] = len(progress.items[0]) if progress.items else None
-    return {name: value for name, value in facts.items() if value is not None}
+        meta |= {"total_count": count, "collection_size": count, "chunks": size}
+        meta["chunk_size"] = len(progress.items[0]) if progress.items else None
+    return {name: value for name, value in meta.items() if value is not None}
 
 
 def _description(step: Step, progress: LoopProgress) -> dict[str, Json]:
-    """Return the items, if they are few bytes, and what is done with each of them."""
+    """Return the items, abridged if they are large, and descriptions of the tasks that run for each."""
     tasks = [_task_description(task) for task in step.tasks]
     description: dict[str, Json] = {"nested_task": tasks[0] if len(tasks) == 1 else tasks} if tasks else {}
     if progress.claims is None:
-        few = 2 * len(progress.items) <= COMBINED_BYTES  # an item has at least two bytes with its comma
-        description["collection"] = abridge(progress.items, COMBINED_BYTES) if few else {"_truncated": True}
+        is_short = 2 * len(progress.items) <= COMBINED_BYTES  # an item has at least two bytes with its comma
+        description["collection"] = abridge(progress.items, COMBINED_BYTES) if is_short else {"_truncated": True}
     return description
 
 
@@ -294,7 +294,7 @@ def _task_description(task: Task) -> dict[str, Json]:
 
 def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> int:
     """Emit the end of a loop, with its counts. Returns the id of the event."""
-    name, status = _ENDS[end.status]
+    name, status = _END_EVENTS[end.status]
     meta: dict[str, Any] = {"stats": end.outcome["meta"]["stats"], "step_run_id": run.id, "loop_id": loop_id(run)}
     return execution.journal.emit(
         name,

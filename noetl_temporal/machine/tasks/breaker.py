@@ -8,7 +8,7 @@ from typing import Any
 from noetl_compiler.graph import Circuit
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.circuit_state import CircuitState
-from noetl_temporal.machine.circuits import Change, call_begins, call_cancelled, call_ended, limits_of
+from noetl_temporal.machine.circuits import CircuitChange, call_begins, call_cancelled, call_ended, limits_of
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.tasks.host import Host
@@ -28,9 +28,9 @@ def refusal(
     call = call_begins(before, limits_of(circuit, names), call_id, host.journal.feed.at)
     host.circuits[name] = call.state
     _emit_change(host, state, plan, call.change, call.state)
-    if not call.refused:
+    if not call.refusal:
         return None
-    message = f"not called, the circuit breaker of {plan.task.label} is open: {call.refused}"
+    message = f"not called, the circuit breaker of {plan.task.label} is open: {call.refusal}"
     return error_outcome("circuit_open", message)
 
 
@@ -56,7 +56,9 @@ def _name(host: Host, plan: TaskPlan) -> str:
     return f"{host.step.name}/{plan.name}"
 
 
-def _emit_change(host: Host, state: PipelineState, plan: TaskPlan, change: Change, circuit: CircuitState) -> None:
+def _emit_change(
+    host: Host, state: PipelineState, plan: TaskPlan, change: CircuitChange, circuit: CircuitState
+) -> None:
     if not change:
         return
     host.journal.emit(

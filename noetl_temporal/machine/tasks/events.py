@@ -15,7 +15,7 @@ from noetl_temporal.machine.tasks.plan import TaskPlan
 
 __all__ = ["emit_decided", "emit_ended", "emit_started", "message_of", "warn_of_result"]
 
-_ENDS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
+_END_EVENTS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED": "task.failed"}
 
 
 def emit_started(host: Host, state: PipelineState, plan: TaskPlan, call_id: str) -> int:
@@ -63,7 +63,7 @@ def emit_ended(
     if sequence is not None:
         meta["sequence"] = sequence
     return host.journal.emit(
-        _ENDS[status],
+        _END_EVENTS[status],
         plan.task.label,
         plan.task.kind,
         status,

@@ -64,7 +64,7 @@ from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import delay_of, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
 from noetl_temporal.machine.tasks.task_executions import End, TaskExecutions
-from noetl_temporal.machine.tasks.waits import Ending, emit_wait_ended, failure_without_signal, retry_wait
+from noetl_temporal.machine.tasks.waits import WaitEnd, emit_wait_ended, failure_without_signal, retry_wait
 from noetl_temporal.machine.waits.wait import Wait
 
 __all__ = ["Pipeline"]
@@ -111,7 +111,7 @@ class Pipeline(TaskExecutions):
         """The delay has ended: make the next call, of the next page, or of a task after a loss or jump."""
         self._move("ready")
 
-    def wait_ended(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+    def wait_ended(self, wait: Wait, ending: WaitEnd, outcome: PlainOutcome | None) -> None:
         """The wait has ended; without an outcome if the run stops."""
         self.opened = None
         emit_wait_ended(self.host, wait, ending, outcome)

@@ -129,7 +129,7 @@ class TaskExecutions:
                 return
         self._move("call")
         state.pending_id = call.id
-        host.journal.call(call, plan.task.queue, summary(host, plan, call.page))
+        host.journal.add_call(call, plan.task.queue, summary(host, plan, call.page))
 
     def _wait(self, wait: Wait) -> None:
         self._move("wait")
@@ -140,7 +140,7 @@ class TaskExecutions:
         call = store_call(host, plan, state, self._names.scope(), state.records[plan.task.label].outcome)
         self._move("call")
         state.pending_id = call.id
-        host.journal.call(call, call.kind, f"{summary(host, plan, None)} sink")
+        host.journal.add_call(call, call.kind, f"{summary(host, plan, None)} sink")
 
     def _plan(self) -> TaskPlan:
         return self.host.plan.tasks[self.state.index]

@@ -21,11 +21,11 @@ from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 from noetl_temporal.machine.waits.wait import Wait
 
-__all__ = ["Ending", "emit_wait_ended", "end_at_due_time", "failure_without_signal", "retry_wait", "task_wait"]
+__all__ = ["WaitEnd", "emit_wait_ended", "end_at_due_time", "failure_without_signal", "retry_wait", "task_wait"]
 
-Ending = Literal["done", "timed_out", "cancelled"]
+WaitEnd = Literal["done", "timed_out", "cancelled"]
 
-_STATUSES: Mapping[Ending, str] = {"done": "COMPLETED", "timed_out": "FAILED", "cancelled": "CANCELLED"}
+_STATUSES: Mapping[WaitEnd, str] = {"done": "COMPLETED", "timed_out": "FAILED", "cancelled": "CANCELLED"}
 
 
 def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: RenderedTask) -> Wait:
@@ -65,7 +65,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
     return _emit_started(host, plan, _with_timeout(wait, seconds), host.parent_id)
 
 
-def end_at_due_time(wait: Wait) -> tuple[Ending, PlainOutcome]:
+def end_at_due_time(wait: Wait) -> tuple[WaitEnd, PlainOutcome]:
     """Return the end of a wait at its due time."""
     return ("done", {"status": "ok", "result": None}) if wait.succeeds_when_due else ("timed_out", _timed_out(wait))
 
@@ -85,7 +85,7 @@ def failure_without_signal(outcome: PlainOutcome, timeout: PlainOutcome) -> Plai
     return {**outcome, "status": "error", "error": {**error, "message": message}}
 
 
-def emit_wait_ended(host: Host, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+def emit_wait_ended(host: Host, wait: Wait, ending: WaitEnd, outcome: PlainOutcome | None) -> None:
     """Emit the end of a wait."""
     is_decision = wait.kind == "approval" and ending == "done"
     decision: dict[str, Json] = outcome["result"] if is_decision and outcome is not None else {}

@@ -1,11 +1,12 @@
-"""The part of a playbook's machine that receives signals and decisions, and passes them to the waits for them.
+"""The part of a playbook's machine that receives signals and decisions, and passes them to waits.
 
-This includes the waits of loop items: a chunk reports each wait that opens and closes, and is sent the answer. A wait
-may time out or stop while its answer is being sent: then the chunk returns the signal, which the next wait gets. A
-signal is returned only once, so a repeated message of a chunk does not create a signal.
+This includes the waits of loop items: a chunk reports each wait that opens or closes, and the playbook sends it the
+answer. A wait may time out or stop while its answer is being sent: then the chunk returns the signal, and the next wait
+gets it. A signal is returned only once, so a repeated message of a chunk does not create a signal.
 
-After a reset the signals that came after its point come again, also one that a chunk which the run still has was
-handed. The chunk reports which one ended its wait, so that it does not end another wait as well.
+After a reset, Temporal delivers the signals that came after the point of the reset once more. One of them may have
+ended a wait of a chunk that is still running: the chunk reports the signal that ended its wait, so that the same signal
+does not end another wait as well.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from noetl_temporal.machine.commands import AnswerWait
 from noetl_temporal.machine.engine import Engine
 from noetl_temporal.machine.facts import Decided, Fact, Signalled, WaitClosed, WaitOpened
 from noetl_temporal.machine.state import PlaybookState, StepRun
-from noetl_temporal.machine.tasks.waits import Ending
-from noetl_temporal.machine.waits.matching import take_queued, waiting_for
-from noetl_temporal.machine.waits.refusals import is_repeated, remember
+from noetl_temporal.machine.tasks.waits import WaitEnd
+from noetl_temporal.machine.waits.matching import matching_wait, take_queued
+from noetl_temporal.machine.waits.refusals import is_repeated, remember_request
 from noetl_temporal.machine.waits.wait import Answer, Signal, Wait
 
 __all__ = ["Answering"]
@@ -44,7 +45,9 @@ class Answering(Engine[PlaybookState, StepRun]):
                 super()._apply_request(fact)
 
     def _wait_of_chunk_opened(self, wait: Wait) -> None:
-        """A chunk that continues as new reports its waits again, including one whose answer is being sent."""
+        """Record a wait that a chunk has opened. A chunk that continues as new reports its waits again, including one
+        whose answer is being sent.
+        """
         is_known = wait.id in self.state.waits or wait.id in self.state.sent_answers
         if not is_known and self._is_in_flight(wait):
             self.state.waits[wait.id] = wait
@@ -75,7 +78,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         self._adjust_if_held(wait)
 
     def _adjust_if_held(self, wait: Wait) -> None:
-        """Timeouts around a held step are suspended."""
+        """Suspend or resume the timeouts of runs that contain a held step, if the wait is for that step."""
         if wait.kind == "held":
             self._adjust_deadlines()
 
@@ -86,7 +89,7 @@ class Answering(Engine[PlaybookState, StepRun]):
     def _apply_signal(self, fact: Signalled) -> None:
         if is_repeated(fact.request_id, self.state, ()):
             return
-        remember(fact.request_id, self.state)
+        remember_request(fact.request_id, self.state)
         parent, signal = self.state.workflow_id, replace(fact.signal, request_id=fact.request_id)
         self._journal.emit("signal.received", signal.name, "signal", "COMPLETED", parent=parent, key=signal.key)
         if signal.request_id in self.state.used_signals:
@@ -95,8 +98,8 @@ class Answering(Engine[PlaybookState, StepRun]):
             self._deliver_or_queue(signal)
 
     def _deliver_or_queue(self, signal: Signal, *, first: bool = False) -> None:
-        """Pass the signal to the wait that it ends, or keep it; ``first``: before the other kept ones."""
-        wait = waiting_for(signal, self.state.waits.values())
+        """Pass the signal to the wait that it ends, or queue it; ``first``: before the other queued ones."""
+        wait = matching_wait(signal, self.state.waits.values())
         if wait is not None:
             self._answer(wait, Answer(signal.data, signal))
             return
@@ -108,7 +111,7 @@ class Answering(Engine[PlaybookState, StepRun]):
         wait = self.state.waits.get(fact.wait_id)
         if wait is None or is_repeated(fact.request_id, self.state, ()):
             return
-        remember(fact.request_id, self.state)
+        remember_request(fact.request_id, self.state)
         form = {**dict.fromkeys(wait.form), **fact.form}
         result = {"approved": fact.approved, "by": fact.by, "at": format_timestamp(fact.at), "reason": fact.reason}
         self._answer(wait, Answer({**result, "form": form}))
@@ -126,12 +129,12 @@ class Answering(Engine[PlaybookState, StepRun]):
             self.state.sent_answers[wait.id] = answer
         if any(wait.kind == "held" for wait in waits):
             self._adjust_deadlines()
-        self._journal.send(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
+        self._journal.add(AnswerWait(chunk, tuple(wait.id_in_chunk for wait in waits), answer))
 
     def _wait_opened(self, wait: Wait) -> None:
         signal = take_queued(self.state.queued_signals, wait) if wait.signal else None
         if signal is not None:
             self._answer(wait, Answer(signal.data, signal))
 
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None:
+    def _wait_closed(self, wait: Wait, ending: WaitEnd) -> None:
         """Nothing to report: the wait belongs to this machine."""

@@ -10,7 +10,7 @@ from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import MachineState, Run
 from noetl_temporal.machine.tasks.pipeline import Pipeline
-from noetl_temporal.machine.tasks.waits import Ending
+from noetl_temporal.machine.tasks.waits import WaitEnd
 from noetl_temporal.machine.timers import Timing
 from noetl_temporal.machine.waits.wait import Wait, timer_id
 
@@ -41,7 +41,7 @@ class Waiting(Timing[S, R], Generic[S, R]):
             self._start_timer(timer_id(wait.id), "wait", wait.id, seconds, f"{wait.name} {effect}")
         self._wait_opened(wait)
 
-    def _end_wait(self, wait: Wait, ending: Ending, outcome: PlainOutcome | None) -> None:
+    def _end_wait(self, wait: Wait, ending: WaitEnd, outcome: PlainOutcome | None) -> None:
         """End a wait and resume its run; without an outcome if the run stops."""
         del self.state.waits[wait.id]
         self._drop_timer(timer_id(wait.id))
@@ -66,4 +66,4 @@ class Waiting(Timing[S, R], Generic[S, R]):
         """Look for an answer that is there already."""
 
     @abstractmethod
-    def _wait_closed(self, wait: Wait, ending: Ending) -> None: ...
+    def _wait_closed(self, wait: Wait, ending: WaitEnd) -> None: ...
