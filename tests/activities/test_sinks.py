@@ -125,6 +125,12 @@ FITS = [
     ("integer", 3.0, 3),
     ("text", {"a": 1}, '{"a": 1}'),
     ("json", "text", "text"),
+    ("json", ' {"a": ["b"]}', {"a": ["b"]}),
+    ("jsonb", '["\\u0027"]', ["'"]),
+    ("jsonb", '"text"', "text"),
+    ("jsonb", "[draft]", "[draft]"),
+    ("jsonb", "[NaN]", "[NaN]"),
+    ("jsonb", "5", "5"),
     ("inet", "10.0.0.1", "10.0.0.1"),
     ("int4range", "[1,5)", "[1,5)"),
 ]

@@ -145,6 +145,8 @@ PARAMS = [
     ("uuid", "00000000-0000-0000-0000-000000000001", "00000000-0000-0000-0000-000000000001"),
     ("bytea", "/w==", "/w=="),
     ("jsonb", {"a": [1]}, {"a": [1]}),
+    ("jsonb", '{"a": [1]}', {"a": [1]}),
+    ("json", "text", "text"),
     ("text[]", ["a", "b"], ["a", "b"]),
     ("int[]", ["1", 2], [1, 2]),
     ("inet", "10.0.0.1", "10.0.0.1"),
@@ -190,6 +192,11 @@ async def test_params_that_do_not_fit_are_named(postgres: Context, type_: str, v
 async def test_text_with_nul_is_reported_as_such(postgres: Context, sql: str, params: list[Any], place: str) -> None:
     with pytest.raises(ConfigError, match=rf"{place} contains a NUL character \(U\+0000\)"):
         await run(postgres, sql, params=params)
+
+
+async def test_a_text_of_deep_json_is_refused(postgres: Context) -> None:
+    with pytest.raises(ConfigError, match="nested deeper than 100 levels: pass the value without tojson"):
+        await run(postgres, "select $1::jsonb", params=["[" * 200 + "]" * 200])
 
 
 async def test_json_with_nul_is_reported_as_such(postgres: Context) -> None:

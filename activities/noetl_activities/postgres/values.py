@@ -20,6 +20,7 @@ import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
 from noetl_activities.errors import ConfigError
+from noetl_activities.postgres.json_texts import is_json_type, json_content
 from noetl_activities.postgres.times import INFINITIES
 from noetl_activities.rows import to_json
 from noetl_activities.tool import Json
@@ -78,8 +79,10 @@ def _range_text(value: asyncpg.Range[Any]) -> str:
 
 
 def _bind_value(parameter: str, value: Json, type_: str) -> Any:
-    if value is None or type_ in ("json", "jsonb"):
+    if value is None:
         return value
+    if is_json_type(type_):
+        return json_content(value)
     if type_.endswith("[]") and isinstance(value, list):
         return [_bind_value(parameter, item, type_.removesuffix("[]")) for item in cast("list[Json]", value)]
     if isinstance(value, str) and "\0" in value:

@@ -11,6 +11,7 @@ from itertools import groupby
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.postgres.connect import Connection
+from noetl_activities.postgres.json_texts import is_json_type, json_content
 from noetl_activities.sinks.data import Row, quote_identifier, require_keys
 from noetl_activities.tool import Json
 
@@ -63,9 +64,7 @@ class Table:
         if not row:
             raise ConfigError(f"a row for table {self.name} has no columns")
         by_column = {self._column(name): value for name, value in row.items()}
-        return {
-            name: _to_integer(value) if self._types[name] in _INTEGERS else value for name, value in by_column.items()
-        }
+        return {name: _column_value(value, self._types[name]) for name, value in by_column.items()}
 
     def _column(self, name: str) -> str:
         column = next((candidate for candidate in (name, name.lower()) if candidate in self._types), None)
@@ -97,6 +96,12 @@ async def _types(connection: Connection, identifier: str) -> dict[str, str]:
 
 def _columns_of(row: Row) -> tuple[str, ...]:
     return tuple(row)
+
+
+def _column_value(value: Json, type_: str) -> Json:
+    if type_ in _INTEGERS:
+        return _to_integer(value)
+    return json_content(value) if is_json_type(type_) else value
 
 
 def _to_integer(value: Json) -> Json:
