@@ -25,6 +25,8 @@ def is_lost_connection(error: BaseException) -> bool:
 
 
 def _is_closed(error: BaseException) -> bool:
+    if isinstance(error, ConnectionError):
+        return "connection_lost()" in str(error)  # while the connection was made
     return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
 
 
@@ -32,7 +34,7 @@ def reason_of(error: BaseException) -> str:
     """Return a readable message for the error: asyncpg describes its internal state when a connection is lost, and the
     call of the operating system when none is made.
     """
-    if _is_closed(error) or isinstance(error, asyncpg.InternalClientError) or type(error) is ConnectionError:
+    if _is_closed(error) or isinstance(error, asyncpg.InternalClientError):
         return "the connection was lost"
     if isinstance(error, ConnectionRefusedError):
         return CONNECTION_REFUSED

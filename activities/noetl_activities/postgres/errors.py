@@ -116,8 +116,10 @@ def _is_connection_lost(error: BaseException) -> bool:
     """Whether the connection was lost during a statement. asyncpg raises different errors then, depending on its
     internal state, and describes that state in them.
     """
-    if isinstance(error, asyncpg.InternalClientError) or type(error) is ConnectionError:
+    if isinstance(error, asyncpg.InternalClientError):
         return True
+    if isinstance(error, ConnectionError):
+        return "connection_lost()" in str(error)  # while the connection was made
     return isinstance(error, asyncpg.InterfaceError) and "closed" in str(error)
 
 
