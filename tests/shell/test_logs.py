@@ -15,9 +15,9 @@ RUN = "766377181459998035"
 FULL = """
 import logging
 from pathlib import Path
-from noetl_temporal.cli import logs
-logs.open_log = lambda *_, **__: open("/dev/full", "w")
-logs.log_to_file(Path.cwd() / "run.log")
+from noetl_temporal.cli import logging_setup
+logging_setup.open_log = lambda *_, **__: open("/dev/full", "w")
+logging_setup.log_to_file(Path.cwd() / "run.log")
 logging.getLogger("beneath").warning("retried")
 import os
 os._exit(0)
