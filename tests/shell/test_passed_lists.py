@@ -131,8 +131,8 @@ async def test_a_list_that_nobody_reads_is_never_loaded(servers: Addresses, keys
     converter = await reading_converter(servers.postgres)
     [run_input] = await converter.decode(started.input.payloads[:1], [RunInput])
     assert run_input.payload == {"rows": None, "deep": {"rows": None, "n": 1}, "other": 50}
-    assert run_input.kept.keys() == {"/rows", "/deep/rows"}
-    pages = {part.key for reference in run_input.kept.values() for part in reference.parts}
+    assert run_input.stored_payload.keys() == {"/rows", "/deep/rows"}
+    pages = {part.key for reference in run_input.stored_payload.values() for part in reference.parts}
     assert len(pages) == 3
     assert pages.isdisjoint(read)
 
