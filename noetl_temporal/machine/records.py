@@ -13,11 +13,15 @@ from noetl_temporal.machine.tally import StepStatus, TimeSpent
 __all__ = ["StepRecord", "TaskRecord", "latest_records"]
 
 
-class TaskRecord(msgspec.Struct):
-    """The last outcome of a task, with the kind of its tool (``collected`` for a collected result)."""
+class TaskRecord(msgspec.Struct, omit_defaults=True):
+    """The last outcome of a task, with the kind of its tool (``collected`` for a collected result). ``attempt`` and
+    ``page`` are the numbers of its call.
+    """
 
     kind: str
     outcome: PlainOutcome
+    attempt: int = 1
+    page: int = 1
 
 
 class StepRecord(msgspec.Struct, omit_defaults=True):

@@ -176,6 +176,8 @@ class Held(msgspec.Struct, frozen=True, omit_defaults=True):
     due: int
     task: str | None = None
     kind: str = ""
+    attempt: int = 1
+    page: int = 1
     retry_decision: HeldDecision | None = None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from noetl_compiler.templates import TemplateFailure
-from noetl_temporal.machine.call import PlainOutcome, ToolCall, ToolReport
+from noetl_temporal.machine.call import AttemptCounts, PlainOutcome, ToolCall, ToolReport
 from noetl_temporal.machine.policy import Decision, allows, decide, failure_of
 from noetl_temporal.machine.scope import Chain, call_names, sink_config
 
@@ -36,7 +36,8 @@ class Activity:
             except TemplateFailure as failure:
                 return ToolReport(outcome, rule_failure=failure_of(failure))
             if decision.do != "retry":
-                return ToolReport(outcome, decision.rule, decision.exhausted, warnings=decision.warnings)
+                counts = AttemptCounts(used=attempt)
+                return ToolReport(outcome, decision.rule, decision.exhausted, (), counts, warnings=decision.warnings)
 
     def _apply_policy(self, call: ToolCall, outcome: PlainOutcome, scope: Mapping[str, Any], attempt: int) -> Decision:
         if outcome["status"] == "ok":

@@ -171,6 +171,20 @@ def test_pages_end_with_the_calls_that_a_rule_allows() -> None:
     assert [call.step for call in finished.calls] == ["start", "start", "end"]
 
 
+def test_a_rule_that_counts_pages_does_not_take_the_route_after_the_last_one() -> None:
+    workflow = """
+  - step: start
+    tool: {kind: noop}
+    case:
+      - when: "{{ event.name == 'call.done' and _retry.count < 3 }}"
+        then: {retry: {max_attempts: 9}}
+      - when: "{{ event.name == 'call.done' }}"
+        then: {next: [{step: other, args: {n: "{{ page }}"}}]}
+"""
+    finished, _ = run(workflow + DONE)
+    assert [call.step for call in finished.calls] == ["start", "start", "start", "other", "end"]
+
+
 def page_of_http(call: ToolCall) -> Any:
     return page_of(call) if call.kind == "http" else echo(call)
 

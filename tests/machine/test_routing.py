@@ -9,6 +9,7 @@ import pytest
 
 from noetl_temporal.machine.call import ToolCall
 
+from .activity import Activity
 from .driver import Run, error, run_text
 from .playbooks import playbook, step
 
@@ -30,6 +31,19 @@ def test_a_missing_end_and_missing_routes_are_supplied() -> None:
     run = run_text(playbook(step("start", "a") + step("a")), lambda call: {"from": call.step})
     assert steps_run(run) == ["start", "a", "end"]
     assert run.finish.result == {"from": "a"}
+
+
+def test_a_route_and_the_set_of_a_step_see_the_number_of_the_attempt() -> None:
+    retry = "{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 5, delay: 0}}"
+    tool = f"tool: {{kind: noop, spec: {{policy: {{rules: [{retry}]}}}}}}"
+    arcs = "arcs: [{step: late, when: '{{ _attempt == 3 }}'}, {step: early}]"
+    start = f"  - {{step: start, {tool}, set: {{ctx.n: '{{{{ attempt }}}}'}}, next: {{{arcs}}}}}\n"
+    late = "  - {step: late, tool: {kind: noop, result: '{{ ctx.n }}'}}\n"
+    answers = iter([error("busy"), error("busy"), 1])
+    activity = Activity(lambda call: next(answers) if call.step == "start" else call.config["result"])
+    run = run_text(playbook(start + late + step("early")), activity)
+    assert steps_run(run) == ["start", "late", "end"]
+    assert run.finish.result == 3
 
 
 def test_inclusive_arcs_fan_out_and_the_join_runs_once() -> None:

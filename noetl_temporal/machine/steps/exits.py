@@ -104,7 +104,7 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
     view = record_view(_record(execution, step, run, end, kind, "completed"))
     final: PlainOutcome = {**end.outcome, "page": None}
     names = {
-        **call_names(profile, step.name, kind, end.outcome, around=host.scope),
+        **call_names(profile, step.name, kind, end.outcome, end.attempt, end.page, host.scope),
         "result": call_names(profile, step.name, kind, final)["result"],
         step.name: view,
         "_prev": view,

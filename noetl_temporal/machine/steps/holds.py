@@ -42,7 +42,8 @@ def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: s
     """Record the failure of the run and emit its event. Returns it with the seconds that it may wait."""
     seconds = _seconds(execution, step, run)
     at = execution.journal.feed.at
-    run.held = held = Held(end.outcome, end.span, at, at + round(seconds * 1000), end.task, kind)
+    due = at + round(seconds * 1000)
+    run.held = held = Held(end.outcome, end.span, at, due, end.task, kind, end.attempt, end.page)
     execution.journal.emit(
         "step.held",
         step.name,
@@ -102,7 +103,7 @@ def end_hold(
         step_run_id=run.id,
     )
     run.held, run.stop = None, ""
-    return End("error", held.outcome, held.task, held.span)
+    return End("error", held.outcome, held.task, held.span, None, held.attempt, held.page)
 
 
 def mark_failures_handled(execution: Execution, step: Step, run: StepRun, end: End) -> None:

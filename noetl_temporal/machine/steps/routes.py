@@ -139,7 +139,8 @@ def enter_region(
 
 def _scope(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str) -> Mapping[str, Any]:
     host = execution.host(step, run)
-    names = call_names(execution.graph.names.outcome, step.name, kind, end.outcome, around=host.scope)
+    profile = execution.graph.names.outcome
+    names = call_names(profile, step.name, kind, end.outcome, end.attempt, end.page, host.scope)
     return host.scope({**names, **event_names(_boundary(execution, step, status), step.name, end.outcome)})
 
 

@@ -178,7 +178,7 @@ class Pipeline(TaskExecutions):
         if "meta" in outcome:
             warn_of_result(self.host, plan, outcome)
         if report.rule_failure is not None:
-            self._record(plan, outcome)
+            self._record(plan, outcome, report)
             raise rule_failure(report.rule_failure, task)
         if task.policy is None:
             ruling = default_ruling(outcome)
@@ -188,7 +188,7 @@ class Pipeline(TaskExecutions):
             decision = self._decide(plan, report, outcome)
             report = replace(report, warnings=decision.warnings)
             ruling = ruling_of(task.policy, decision, outcome)
-        self._record(plan, outcome)
+        self._record(plan, outcome, report)
         if ruling.rule is not None or report.warnings:
             for warning in rule_warnings(task, ruling, outcome, report, profile):
                 self.host.warn(warning.message, warning.span)
@@ -204,9 +204,8 @@ class Pipeline(TaskExecutions):
         new_outcome = with_rule_result(task, rule, outcome, names, self.host.names)
         if new_outcome is not outcome:
             is_replaced = replaces_error(ruling, outcome)
-            self.state.records[task.label] = TaskRecord(
-                task.kind, {**new_outcome, "status": "ok"} if is_replaced else new_outcome
-            )
+            recorded = {**new_outcome, "status": "ok"} if is_replaced else new_outcome
+            self.state.records[task.label] = replace(self.state.records[task.label], outcome=recorded)
             if is_replaced and task.guard is None:
                 self.state.last_success = task.label
         return with_rule_message(ruling.do, rule, new_outcome, names)
@@ -228,10 +227,10 @@ class Pipeline(TaskExecutions):
             return report.calls
         return self.state.progress.earlier_calls + report.counts.used + 1
 
-    def _record(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+    def _record(self, plan: TaskPlan, outcome: PlainOutcome, report: ToolReport) -> None:
         """Record the outcome under the label of the task, and as ``last`` after a success. Pages are collected."""
         state, task, collect = self.state, plan.task, plan.collect
-        state.records[task.label] = TaskRecord(task.kind, outcome)
+        state.records[task.label] = TaskRecord(task.kind, outcome, max(1, self._attempts(report)), state.progress.page)
         if task.guard is None:
             state.subject = task.label
         if outcome["status"] != "ok" or task.guard is not None:
@@ -340,7 +339,7 @@ class Pipeline(TaskExecutions):
     def _fail_task(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
         state = self.state
         if guarded_tasks.may_follow(self.host.step.tasks, state.index):
-            state.records[plan.task.label] = TaskRecord(plan.task.kind, outcome)
+            state.records[plan.task.label] = replace(state.records[plan.task.label], outcome=outcome)
             state.failure = outcome
             state.failed_index = state.index
             self._advance(stop=False)
@@ -361,7 +360,8 @@ class Pipeline(TaskExecutions):
         if state.progress.has_collected:
             page = last_page(self.host.names, plan.task, outcome)
             final = {**with_result(outcome, state.progress.collected), "status": "ok", "page": page}
-            state.records[plan.task.label] = TaskRecord("collected", final)
+            record = state.records[plan.task.label]
+            state.records[plan.task.label] = replace(record, kind="collected", outcome=final)
         if outcome["status"] == "ok" and plan.task_sinks:
             state.progress.is_storing, state.progress.is_last = True, stop
             self._move("ready")

@@ -14,7 +14,6 @@ from noetl_temporal.machine.call import PlainOutcome, StoredRef
 from noetl_temporal.machine.errors import ProtocolError
 from noetl_temporal.machine.failures import error_outcome
 from noetl_temporal.machine.policy import allows
-from noetl_temporal.machine.records import TaskRecord
 from noetl_temporal.machine.state import FOLLOWING_PHASES, PipelinePhase, PipelineState, TaskProgress
 from noetl_temporal.machine.stored import with_row
 from noetl_temporal.machine.tasks import breaker
@@ -37,7 +36,8 @@ MAX_EXECUTIONS = 1_000_000
 
 class End(msgspec.Struct, frozen=True):
     """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure.
-    ``guarded_failure`` is that of a guarded task that failed after it, too.
+    ``guarded_failure`` is that of a guarded task that failed after it, too. ``attempt`` and ``page`` are the numbers of
+    the call with this outcome, as the rules of its task saw them.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -45,6 +45,8 @@ class End(msgspec.Struct, frozen=True):
     task: str | None
     span: Span
     guarded_failure: End | None = None
+    attempt: int = 1
+    page: int = 1
 
 
 class TaskExecutions:
@@ -167,7 +169,7 @@ class TaskExecutions:
             record = self.state.records[plan.task.label]
             in_log = with_row(record.outcome, row)
             if in_log is not record.outcome:
-                self.state.records[plan.task.label] = TaskRecord(record.kind, in_log)
+                self.state.records[plan.task.label] = replace(record, outcome=in_log)
         return row
 
     def _advance(self, stop: bool) -> None:
@@ -201,4 +203,7 @@ class TaskExecutions:
         self._move("done")
         state.pending_id = ""
         failure_span = span or (failed_at(task, outcome, state.progress.config) if task else self.host.step.span)
-        self.end = End(status, outcome, task.label if task else None, failure_span)
+        label = task.label if task else None
+        call = state.records.get((state.last_success if status == "ok" else label) or "")
+        numbers = (call.attempt, call.page) if call else (1, 1)
+        self.end = End(status, outcome, label, failure_span, None, *numbers)
