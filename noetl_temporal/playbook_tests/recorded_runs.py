@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 import msgspec
 from temporalio.api.common.v1 import Payload
@@ -28,6 +28,8 @@ from noetl_temporal.playbook_tests.recorded_playbook_calls import playbook_calls
 from noetl_temporal.playbook_tests.recorded_requests import RecordedRequest, recorded_requests
 
 __all__ = ["RecordedCall", "RecordedRun", "recorded_run"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ async def _calls(
         result = closing_event.activity_task_completed_event_attributes.result.payloads if closing_event else None
         if name == FRAME_ACTIVITY:
             end = await _decode(converter, result, FrameEnd)
-            async for scheduled_call in _calls_of_frame(end.segments if end else None, values):
+            async for scheduled_call in _calls_of_frame(end.last_segment if end else None, values):
                 yield scheduled_call
             continue
         call = await _decode(converter, attributes.input.payloads, ToolCall)
@@ -170,8 +172,9 @@ def _scheduled_id_of_closed(event: HistoryEvent) -> int:
     )
 
 
-async def _decode(converter: DataConverter, payloads: Sequence[Payload] | None, kind: type[Any]) -> Any:
-    return (await converter.decode(payloads[:1], [kind]))[0] if payloads else None
+async def _decode(converter: DataConverter, payloads: Sequence[Payload] | None, kind: type[T]) -> T | None:
+    value: T | None = (await converter.decode(payloads[:1], [kind]))[0] if payloads else None
+    return value
 
 
 async def _calls_of_frame(key: str | None, values: ValueStore) -> AsyncIterator[tuple[int, RecordedCall]]:
