@@ -89,14 +89,16 @@ def _counts_the_last_chunk(record_report: Any, progress: Any, *arguments: Any, c
 
 
 def _done_whatever_the_way(step_done: Any, execution: Any, step: Any, run: Any, end: Any, kind: str, way: Any) -> Any:
-    if way is None or way.raised is None or end.status != "ok":
+    if way is None or way.evaluation_failure is None or end.status != "ok":
         return step_done(execution, step, run, end, kind, way)
     getattr(exits, "_emit_end")(execution, step, run, end, "completed")  # noqa: B009 - what is private, too
-    return routes.follow_routes(execution, step, run, "failed", way.raised, way)
+    return routes.follow_routes(execution, step, run, "failed", way.evaluation_failure, way)
 
 
 def _fails_by_its_way_alone(route: Any, execution: Any, step: Any, run: Any, status: str, end: Any, way: Any) -> Any:
-    return route(execution, step, run, status, way.raised if way is not None and way.raised else end, way)
+    return route(
+        execution, step, run, status, way.evaluation_failure if way is not None and way.evaluation_failure else end, way
+    )
 
 
 def _decided_at_once(decide: Any, self: Any, task: Any, report: Any, outcome: Any) -> Any:

@@ -16,7 +16,7 @@ from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolRepor
 from noetl_temporal.machine.commands import ChunkInput
 from noetl_temporal.machine.facts import PayloadRef
 from noetl_temporal.machine.loops import offload
-from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
+from noetl_temporal.machine.stored import assemble_result, reference_in, with_result
 from noetl_temporal.workflows.loop_run import with_items
 
 __all__ = ["SimulatedValues"]
@@ -103,7 +103,7 @@ class SimulatedValues:
 
     def loaded_outcome(self, outcome: PlainOutcome) -> PlainOutcome:
         """Return the outcome with its result, which is loaded if it is stored."""
-        stored = stored_in(outcome)
+        stored = reference_in(outcome)
         if stored is None:
             return outcome
         return with_result(outcome, assemble_result(stored, self.load(stored)))

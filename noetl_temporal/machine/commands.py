@@ -85,8 +85,9 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``loop_id`` is ``<step>/<n>``, the n-th run of that loop step, which has ``total`` items; ``first`` is the index of
     the first item of the chunk. ``event_id`` is the id of ``loop.started``, the parent of every iteration.
-    ``step_run_id`` is the id of the step run to which the loop belongs. Event ids use ``slot`` and are above the
-    millisecond ``after`` (event_ids.py). ``ctx`` is what earlier iterations have set, if the loop ``is_sequential``.
+    ``step_run_id`` is the id of the step run to which the loop belongs. The chunk assigns event ids of ``slot`` in
+    milliseconds later than ``after`` (event_ids.py). ``ctx`` has the values that earlier iterations set, if the loop
+    ``is_sequential``.
     With a ``frame`` the items run in one activity. With ``claims`` there are no items: the chunk claims rows, with
     ``max_in_flight`` claimers at once.
 
@@ -127,9 +128,8 @@ class ChunkItems(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ChunkInput(ChunkItems, frozen=True, omit_defaults=True, kw_only=True):
-    """The input of a chunk's machine, including what is the same for all chunks of a loop. ``steps`` are those of its
-    region and of nested regions; ``branch_failure`` says what a failed step means for its
-    siblings.
+    """The whole input of a chunk's machine, including the fields that are the same for all chunks of a loop. ``steps``
+    are those of its region and of nested regions; ``branch_failure`` says whether a failed step stops other branches.
     """
 
     source: SourceRef
@@ -206,7 +206,7 @@ class Cancel(msgspec.Struct, frozen=True, tag=True):
 
 
 class Emit(msgspec.Struct, frozen=True, tag=True):
-    """Record a domain event in the trail; ``size`` is that of its JSON, in bytes."""
+    """Write a domain event to the log; ``size`` is that of its JSON, in bytes."""
 
     event: DomainEvent
     size: int

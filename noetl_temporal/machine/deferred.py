@@ -1,6 +1,6 @@
 """Values of a scope that are computed, or loaded, only when they are read.
 
-Templates see no Deferred: a lookup in a ``Names`` mapping returns the value.
+Templates see no Deferred: a lookup in a ``DeferredNames`` mapping returns the value.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-__all__ = ["Deferred", "Names", "read_value"]
+__all__ = ["Deferred", "DeferredNames", "read_value"]
 
 
 class Deferred:
@@ -25,8 +25,8 @@ def read_value(value: Any) -> Any:
     return value.compute() if type(value) is Deferred else value
 
 
-class Names(Mapping[str, Any]):
-    """A mapping of values, some of them deferred: each is computed when it is read."""
+class DeferredNames(Mapping[str, Any]):
+    """A mapping of values, some of them Deferred: each of these is computed when it is read."""
 
     __slots__ = ("_values",)
 
@@ -46,8 +46,8 @@ class Names(Mapping[str, Any]):
         return len(self._values)
 
     @property
-    def deferred(self) -> Mapping[str, Any]:
-        """The values, without computing the deferred ones."""
+    def uncomputed(self) -> Mapping[str, Any]:
+        """The mapping with the Deferred values themselves."""
         return self._values
 
     def materialise(self) -> dict[str, Any]:

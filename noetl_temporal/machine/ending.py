@@ -24,8 +24,8 @@ Status: TypeAlias = RunResult | Literal["cancelled"]
 
 
 def finish(execution: Execution, limit: int) -> Finish:
-    """Emit the last events. ``limit`` is the maximum size of the result in bytes: a larger one fails the run, and so
-    does one that cannot be read. Raises NotLoaded.
+    """Emit the last events of the run, and return its Finish command. ``limit`` is the maximum size of the result in
+    bytes: a larger result fails the run, and so does one that cannot be read. Raises NotLoaded.
     """
     state = execution.state
     add_deferred_failures(execution)
@@ -47,7 +47,9 @@ def finish(execution: Execution, limit: int) -> Finish:
 
 
 def _result(execution: Execution, limit: int) -> tuple[PlainOutcome, str | None]:
-    """Return (result, None), or (no result, why there is none). A stopped run does not wait for stored values."""
+    """Return the outcome of the run and None; or an empty outcome and why the result is refused. A stopped run does not
+    wait for stored values, and has no result then.
+    """
     try:
         outcome = result_of(execution)
     except templates.TemplateFailure as failure:
@@ -80,7 +82,7 @@ def _fail(execution: Execution, kind: str, message: str, span: Span) -> None:
 
 
 def _reason_of_end(execution: Execution, status: Status) -> str | None:
-    """Return why the run did not complete. The reason of a cancelled run is that of the cancel, whatever failed."""
+    """Return why the run did not complete: the reason of the cancel request, or else the first unhandled failure."""
     state = execution.state
     if status == "cancelled" and state.stop is not None:
         return state.stop.reason or None

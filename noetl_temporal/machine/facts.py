@@ -1,4 +1,4 @@
-"""Facts fed to a machine: what happened, in the past tense. ``at`` is milliseconds since the epoch, UTC."""
+"""The facts that are fed to a machine. ``at`` is the time of a fact, in milliseconds since the epoch, UTC."""
 
 from __future__ import annotations
 
@@ -48,16 +48,17 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
     """The result of a chunk of a loop, or of a whole loop.
 
     ``results`` has one entry per item in index order, ``stats`` counts {total, success, failed, skipped}, ``failures``
-    are those of items; ``failure`` is the failure of the loop itself, as an outcome. ``assigns`` are (index, target,
-    value) for the playbook's ctx in index order, ``ctx`` is their effect for later iterations of a sequential loop.
-    ``attempts`` counts all tool calls, of which ``retries`` repeat one.
+    are those of items; ``failure`` is the failure of the loop itself, as an outcome. ``assigns`` are the values that
+    iterations set, as (index, target, value) in index order; ``ctx`` is their effect for later iterations of a
+    sequential loop. ``attempts`` counts all attempts of calls, of which ``retries`` are repetitions.
 
-    ``unstarted`` is the number of items at the end of the chunk that were not begun, which the next chunk runs; neither
-    results nor stats include them. ``last_event_ms`` is the last millisecond in which the chunk had event ids, 0 if its
-    workflow ended without a report. ``unfinished`` are the items without success, as ranges of (first index, size), if
-    some succeeded. ``warnings`` has one for each span. Large results are ``stored``, and then not in ``results``.
-    ``steps`` are those of a loop over steps, whose calls are counted only there. ``circuits`` are their states at the
-    end. ``route_records`` are the last ones of the steps on the routes of items, each with the index of the iteration.
+    ``unstarted`` is the number of items at the end of the chunk that did not begin and that the next chunk runs;
+    neither ``results`` nor ``stats`` include them. ``last_event_ms`` is the last millisecond in which the chunk
+    assigned event ids, 0 if its workflow ended without a report. ``unfinished`` are the ranges (first index, size) of
+    the items without success, if some items succeeded. ``warnings`` has one for each span. Large results are
+    ``stored``, and then not in ``results``. ``steps`` are the tallies of the steps of a loop over steps, which include
+    their calls. ``circuits`` are the states of circuit breakers at the end. ``route_records`` are the last records of
+    the steps on the routes of items, each with the index of its iteration.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -80,9 +81,9 @@ class ChunkReport(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RerunSource(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a rerun reuses (machine/reruns.py): the ``state`` of the run ``execution_id`` just before ``step`` first
-    started there. References to secrets in it are sealed with that run's ``secrets_key``. Once the rerun has it, it is
-    None.
+    """The source of a rerun (machine/reruns.py): the ``state`` of the run ``execution_id`` just before ``step`` first
+    started in it. References to secrets in the state are sealed with that run's ``secrets_key``. The state is None
+    after the rerun has taken it over.
     """
 
     execution_id: int
@@ -109,7 +110,7 @@ class Started(msgspec.Struct, frozen=True, tag=True):
 
 
 class ToolFinished(msgspec.Struct, frozen=True, tag=True):
-    """A tool call ended; ``report`` is the result of the activity, or made by the shell if the activity was lost."""
+    """A tool call ended. ``report`` is the result of the activity; the shell makes one if the activity was lost."""
 
     at: int
     call_id: str

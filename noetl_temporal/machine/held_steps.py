@@ -40,6 +40,6 @@ def held_steps(waits: Iterable[Wait]) -> list[HeldStep]:
 
 
 def unique_names(held: Sequence[HeldStep]) -> list[str]:
-    """Return the name of each for users; its run where several have that name."""
+    """Return the name of each held step for users; the id of its run if several steps have that name."""
     counts = Counter(step.name for step in held)
     return [step.name if counts[step.name] == 1 else step.run for step in held]

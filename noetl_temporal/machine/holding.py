@@ -1,11 +1,11 @@
-"""The part of a playbook's machine that people control: its pause, and failed step runs that are held until someone
-decides (semantics.md 41, 42).
+"""The part of a playbook's machine that people control: its pause, and failed step runs that are held until a person
+retries or skips them (semantics.md 41, 42).
 
 A held run counts as running: joins wait for it, and the other branches continue, including those that its failure would
-stop. The timeouts of the playbook, and of the loops around the step, are suspended meanwhile.
+stop. The timeouts of the playbook, and of the loops that contain the step, are suspended meanwhile.
 
-A held run is a wait of its machine. One inside a loop is thus a wait of the playbook's machine too, which passes the
-decision about it to the loop's chunk (waits/answering.py).
+A held run is a wait of its machine. If it is inside a loop, it is a wait of the playbook's machine, too, which passes
+the decision to the loop's chunk (waits/answering.py).
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Holding(Answering):
         self._wait_opened(wait)
 
     def _runs_with_holds(self) -> set[str]:
-        """Return the runs that are held or have a held step inside. If there are any, add "" for the playbook."""
+        """Return the ids of runs that are held or contain a held step. If there are any, add "" for the playbook."""
         ids, runs = super()._runs_with_holds(), self.state.runs.values()
         ids |= {run.id for run in runs if run.held}
         if loops := [run for run in runs if run.loop]:
@@ -87,7 +87,7 @@ class Holding(Answering):
     # ---- decisions ------------------------------------------------------------------------------------------------
 
     def _decide_held(self, fact: RetryRequested | SkipRequested) -> None:
-        """Apply a decision. One that is late or repeated has no effect."""
+        """Retry or skip held runs. A request that is late or repeated has no effect."""
         waits_by_run = {wait.run: wait for wait in self.state.waits.values() if wait.kind == "held"}
         waits = [waits_by_run[run] for run in fact.runs if run in waits_by_run]
         if not waits or is_repeated(fact.request_id, self.state, ()):
@@ -100,15 +100,17 @@ class Holding(Answering):
         self._answer_all(waits, Answer(decision=decision))
 
     def _answer_all(self, waits: Sequence[Wait], answer: Answer) -> None:
-        """Answer held runs: those of a chunk in one message. The first may stop the playbook, which ends the others."""
-        of_chunks: dict[str, list[Wait]] = {}
+        """Apply the answer to held runs; those of a chunk get it in one message. The first answer may stop the
+        playbook, which ends the other waits.
+        """
+        waits_by_chunk: dict[str, list[Wait]] = {}
         for wait in waits:
             if wait.chunk:
-                of_chunks.setdefault(wait.chunk, []).append(wait)
+                waits_by_chunk.setdefault(wait.chunk, []).append(wait)
             elif wait.id in self.state.waits:
                 self._apply_answer(wait, answer)
-        for chunk, group in of_chunks.items():
-            if open_waits := [wait for wait in group if wait.id in self.state.waits]:
+        for chunk, waits_of_chunk in waits_by_chunk.items():
+            if open_waits := [wait for wait in waits_of_chunk if wait.id in self.state.waits]:
                 self._send_answer(chunk, open_waits, answer)
 
     def _apply_answer(self, wait: Wait, answer: Answer) -> None:
@@ -163,7 +165,7 @@ class Holding(Answering):
                 self._fail_held_run(run, run.held, "stop")
 
     def _fail_held_run(self, run: StepRun, held: Held, action: str) -> None:
-        """End the hold: the run has failed."""
+        """End the hold, and end the run as failed."""
         self._end_run(run, self._end_hold(run, held, action), held.kind)
 
     def _end_hold(self, run: StepRun, held: Held, action: str, decision: HeldDecision | None = None) -> End:
@@ -175,7 +177,7 @@ class Holding(Answering):
         self._wait_closed(wait, "cancelled" if decision is None else "done")
         return end
 
-    # ---- what a playbook's machine does ---------------------------------------------------------------------------
+    # ---- defined by the playbook's machine ------------------------------------------------------------------------
 
     @abstractmethod
     def _remove_run(self, run: StepRun) -> None:
@@ -187,4 +189,4 @@ class Holding(Answering):
 
     @abstractmethod
     def _repeat(self, step: Step, failed: StepRun) -> None:
-        """Begin the next run of the step; of a loop, with the items that did not succeed."""
+        """Begin a new run of the step of the ``failed`` run; a loop over a list runs only the items without success."""

@@ -1,11 +1,11 @@
 """Large values of the request and of ``set``: stored outside the state before continue-as-new (dev/decisions/0029).
 
-When a run is asked to hold before continue-as-new, its large top-level values of ``payload``, ``workload``, ``ctx`` and
-``vars`` are stored. The state then has null and a reference instead. Templates that read such a value wait until it is
-loaded (stored.py), and it is not copied any more.
+When a run becomes idle before continue-as-new, its large top-level values of ``payload``, ``workload``, ``ctx`` and
+``vars`` are stored. The state then has null instead of the value, and a reference to it. Templates that read such a
+value wait until it is loaded (stored.py), and it is not copied any more.
 
-Large lists of the request, at any depth of its mappings, are stored before the run begins (stored_request.py). Their
-places are JSON pointers, as are those of all values that are stored.
+Large lists of the request, at any depth of its mappings, are stored before the run begins (stored_request.py). The
+state has the references to all stored values under their JSON pointers.
 
 A value is measured once after each write, and only before continue-as-new. A list that a playbook appends to is not
 measured on every append.
@@ -28,13 +28,13 @@ from noetl_temporal.machine.state import PlaybookState
 from noetl_temporal.machine.stored import stored_value, with_deferred
 from noetl_temporal.shortening import abridge
 
-__all__ = ["begin_storing", "finish_storing", "keep_request_values", "mark_request_values", "values_under", "write"]
+__all__ = ["add_request_references", "begin_storing", "finish_storing", "mark_request_values", "values_under", "write"]
 
 LARGE_BYTES = STORE_FROM_BYTES
 """A value is stored from this size on, as JSON."""
 
 _BYTES_PER_CHARACTER = 6
-"""Maximum size as JSON, in bytes."""
+"""Maximum size of a character as JSON."""
 
 
 def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
@@ -43,8 +43,8 @@ def values_under(state: PlaybookState, root: str) -> Mapping[str, Any]:
     return with_deferred(values, references) if references else values
 
 
-def keep_request_values(state: PlaybookState, references: Mapping[str, StoredRef], *, has_workload: bool) -> None:
-    """Note which values of the request are stored; with ``has_workload`` they are values of the workload too."""
+def add_request_references(state: PlaybookState, references: Mapping[str, StoredRef], *, has_workload: bool) -> None:
+    """Add the references to stored values of the request; with ``has_workload`` they are in the workload, too."""
     for root in ("payload", "workload") if has_workload else ("payload",):
         if references:
             state.stored_values = {**state.stored_values, root: dict(references)}
@@ -52,7 +52,9 @@ def keep_request_values(state: PlaybookState, references: Mapping[str, StoredRef
 
 
 def abridged_values(state: PlaybookState, targets: Sequence[str], limit: int) -> dict[str, Json]:
-    """Return the values of ``ctx`` and ``vars`` that ``set`` entries have changed, by name, for the log."""
+    """Return the values of ``ctx`` and ``vars`` that ``set`` entries with these targets have changed, by name, each
+    abridged to ``limit`` bytes for the log.
+    """
     abridged: dict[str, Json] = {}
     for target in targets:
         root, path, _ = json_trees.split_target(target)
@@ -75,13 +77,17 @@ def mark_request_values(state: PlaybookState) -> None:
 
 
 def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
-    """Write below ``ctx`` or ``vars``. Raises NotLoaded; TemplateFailure if this changes a part of a stored value."""
+    """Write a value at ``path`` in ``ctx`` or ``vars``. Raises NotLoaded and TemplateFailure if the path is inside a
+    stored value, which must be read then.
+    """
     name, _, inner = path.partition(".")
     values, references, top_level = _values(state, root), state.stored_values.get(root, {}), f"{root}.{name}"
-    path_pointer = pointer("", name)
-    if path_pointer in references:
-        values = {**values, name: stored_value(references[path_pointer]) if inner else None}
-        others = {pointer_: reference for pointer_, reference in references.items() if pointer_ != path_pointer}
+    name_pointer = pointer("", name)
+    if name_pointer in references:
+        values = {**values, name: stored_value(references[name_pointer]) if inner else None}
+        others = {
+            other_pointer: reference for other_pointer, reference in references.items() if other_pointer != name_pointer
+        }
         state.stored_values = {**state.stored_values, root: others}
     values = json_trees.with_value(values, path, value)
     setattr(state, root, values)
@@ -93,7 +99,9 @@ def write(state: PlaybookState, root: str, path: str, value: Json) -> None:
 def begin_storing(state: PlaybookState) -> list[Json]:
     """Return the values to be stored now; the state lists them in ``being_stored`` until ``finish_storing``."""
     candidates = dict.fromkeys([*(path for path in state.being_stored if path), *state.unmeasured])
-    large = [(path, value) for path, value in _at(state, candidates) if len(msgspec.json.encode(value)) >= LARGE_BYTES]
+    large = [
+        (path, value) for path, value in _values_at(state, candidates) if len(msgspec.json.encode(value)) >= LARGE_BYTES
+    ]
     state.unmeasured = []
     state.being_stored = [path for path, _ in large]
     return [value for _, value in large]
@@ -118,7 +126,7 @@ def finish_storing(state: PlaybookState, references: Sequence[PayloadRef] | None
     state.has_stored = True
 
 
-def _at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]]:
+def _values_at(state: PlaybookState, paths: Iterable[str]) -> Iterable[tuple[str, Json]]:
     for path in paths:
         root, _, name = path.partition(".")
         yield path, _values(state, root)[name]

@@ -1,13 +1,14 @@
-"""Which stored values a machine loads, and how long it keeps them.
+"""Decides which stored values a machine loads, and when it drops them.
 
-A fact, a run or the arrivals at steps waits for its own stored values and blocks nothing else. The state records every
-value that each waiter is known to need. The set grows, since the second missing value is only found once the first is
-loaded. The loads of all waiters overlap, within ``LOADS_BYTES``. A value is kept as long as a waiter needs it.
+A deferred fact, or a *reader* (a run, or the arrivals at steps), waits for its own stored values and blocks nothing
+else. The state records the values that each of them is known to need. Their number grows, since the second missing
+value is only found once the first is loaded. All loads overlap, within ``LOADS_BYTES``. A value stays loaded as long as
+a fact or reader needs it.
 
 The values themselves are not part of the state: a restored machine loads them again.
 
-No waiter starves: the first deferred fact and the first reader load their values even over ``LOADS_BYTES``. A fact is
-applied as soon as its values arrive. A reader also has to wait until calls may begin, so only the first one may exceed
+None waits forever: the first deferred fact and the first reader load their values even beyond ``LOADS_BYTES``. A fact
+is applied as soon as its values arrive. A reader must also wait until calls may begin, so only the first one may exceed
 the limit.
 """
 
@@ -48,7 +49,7 @@ class Loads:
         return LoadedValues(self._loaded, self._limit, missing)
 
     def add(self, load_id: str, value: LoadedValue) -> None:
-        """Keep a loaded value, or the error of loading it."""
+        """Add a loaded value, or the error of loading it, by the id of its load."""
         self._loaded[load_id] = value
 
     def lacks(self, needs: Mapping[str, StoredRef]) -> bool:
@@ -86,7 +87,7 @@ def _values_needed(state: MachineState) -> dict[str, StoredRef]:
 
 
 def _exempt_from_limit(state: MachineState) -> set[str]:
-    """Return the values that are requested even over ``LOADS_BYTES``."""
+    """Return the ids of loads that are requested even beyond ``LOADS_BYTES``."""
     facts = [deferral.needs for deferral in state.deferred[:1]]
     readers = [state.readers[name] for name in list(state.readers)[:1]]
     return {id_ for needs in (*facts, *readers) for id_ in needs}

@@ -17,7 +17,7 @@ from noetl_temporal.machine.ids import shorten_id
 from noetl_temporal.machine.loops.chunks import join_reports, record_report, skip_remaining_items
 from noetl_temporal.machine.loops.offload import items_to_store, replace_by_refs
 from noetl_temporal.machine.loops.result import loop_end, too_large
-from noetl_temporal.machine.names import LOOP
+from noetl_temporal.machine.names import LOOP_KIND
 from noetl_temporal.machine.starting import Starting
 from noetl_temporal.machine.state import LoopProgress, Pending, StepRun
 from noetl_temporal.machine.steps import loops as step_loops
@@ -129,7 +129,7 @@ class Looping(Starting):
         step = self.graph.steps[run.step]
         end = with_timeout(step, run, end)
         row = step_loops.emit_loop_end(self._execution, step, run, end)
-        self._end_or_hold(run, replace(end, outcome=with_row(end.outcome, row)), LOOP)
+        self._end_or_hold(run, replace(end, outcome=with_row(end.outcome, row)), LOOP_KIND)
 
     def _loop_failed(self, run: StepRun, failure: templates.TemplateFailure) -> bool:
         """Fail the loop, because a template failed before it began or a chunk got no slot; True if the run ended."""

@@ -11,26 +11,26 @@ from noetl_compiler import templates
 from noetl_compiler.graph import Json, NamesProfile
 from noetl_compiler.language.names import VARS_CACHE
 from noetl_temporal.machine import json_trees, large_values
-from noetl_temporal.machine.deferred import Names, read_value
+from noetl_temporal.machine.deferred import DeferredNames, read_value
 from noetl_temporal.machine.keychain import Keychain
 from noetl_temporal.machine.records import StepRecord, TaskRecord
-from noetl_temporal.machine.scope import Chain, LazyNames, own_step
+from noetl_temporal.machine.scope import Chain, LazyNames, running_step_names
 from noetl_temporal.machine.state import PlaybookState, StepRun
-from noetl_temporal.machine.stored import result_in, view_of
+from noetl_temporal.machine.stored import result_or_deferred, view_of
 from noetl_temporal.machine.tally import StepStatus
 from noetl_temporal.machine.views import ErrorView, ResultView, result_view
 
-__all__ = ["LOOP", "assign", "playbook_scope", "record_view", "results_of", "task_view"]
+__all__ = ["LOOP_KIND", "assign", "playbook_scope", "record_view", "results_of", "task_view"]
 
-LOOP = "loop"
-"""The kind under which a loop's results are recorded."""
+LOOP_KIND = "loop"
+"""The kind with which the results of loops are recorded, instead of the kind of a tool."""
 
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _Results(Mapping[str, Any]):
-    """Step results by name; views of them are created when a template reads them. Others of the ``steps`` have no
-    result, because they are running or have not run.
+    """Views of step results by name, created when a template reads them. ``steps`` are the names of all steps, ``runs``
+    the runs in progress: they explain why a step has no result.
     """
 
     __slots__ = ("_records", "_runs", "_steps")
@@ -113,9 +113,9 @@ def record_view(record: StepRecord) -> Any:
     """
     if record.status == "failed":
         failed: dict[str, Any] = {"status": "failed", "error": ErrorView(record.outcome.get("error") or {})}
-        result_names = _partial_results(record) if record.kind == LOOP else _failed_response(record)
-        return ResultView(Names({**result_names, **failed}))
-    tasks = Names({label: task_view(task) for label, task in record.tasks.items()})
+        result_names = _partial_results(record) if record.kind == LOOP_KIND else _failed_response(record)
+        return ResultView(DeferredNames({**result_names, **failed}))
+    tasks = DeferredNames({label: task_view(task) for label, task in record.tasks.items()})
     extra: dict[str, Any] = record.outcome.get("selected") or {}
     names = {**extra, "results": tasks} if tasks else extra
     return view_of(record.outcome, lambda result: result_view(record.kind, result, names))
@@ -126,17 +126,17 @@ def _failed_response(record: StepRecord) -> dict[str, Any]:
     if record.outcome.get("result") is None and "stored" not in record.outcome:
         return {}
     view = view_of(record.outcome, lambda result: result_view(record.kind, result))
-    facts: Json = record.outcome.get("http")
-    return {"data": view} if facts is None else {"data": view, "http": facts}
+    http: Json = record.outcome.get("http")
+    return {"data": view} if http is None else {"data": view, "http": http}
 
 
 def _partial_results(record: StepRecord) -> dict[str, Any]:
     """Return the partial results of a failed loop, for a step that repairs it."""
-    result: Any = result_in(record.outcome)
+    result: Any = result_or_deferred(record.outcome)
     if result is None:
         return {}
-    if isinstance(result, Names):
-        return {"data": result, **result.deferred}
+    if isinstance(result, DeferredNames):
+        return {"data": result, **result.uncomputed}
     if isinstance(result, dict):
         return {**result, "data": result}
     return {"results": result, "data": result, "stats": record.outcome["meta"]["stats"]}
@@ -165,14 +165,16 @@ def playbook_scope(
     layers: Sequence[Mapping[str, Any]],
     outermost: Mapping[str, Any] = _NOTHING,
 ) -> Chain:
-    """Return all names visible at a time, with the given layers innermost. The scope does not change afterwards."""
+    """Return all names that are visible in ``run``, or in no run, at this time. ``layers`` are the innermost ones,
+    ``outermost`` is looked up last. The scope does not change afterwards.
+    """
     results = results_of(state, names, steps)
     values = _values(state)
     secrets = _NOTHING if keychain.is_empty else keychain.names(values.workload, values.payload)
     reserved = LazyNames(partial(_reserved_names, values, results, secrets, names, str(execution_id), at))
     if run is None:
         return Chain(*layers, reserved, values.ctx, results, values.workload, secrets)
-    iter_names = {"iter": run.iter_values, **own_step(names.outcome, run.step, lambda: results)}
+    iter_names = {"iter": run.iter_values, **running_step_names(names.outcome, run.step, lambda: results)}
     return Chain(
         *layers,
         run.args,
@@ -188,7 +190,7 @@ def playbook_scope(
 
 
 class _Values(NamedTuple):
-    """The values of the state at one time. A write replaces a value and never changes it."""
+    """The values that templates read from the state, at one time. A write replaces a value and never changes it."""
 
     ctx: Mapping[str, Any]
     vars: Mapping[str, Any]
@@ -208,7 +210,7 @@ def _reserved_names(
     results: Mapping[str, Any],
     secrets: Mapping[str, Any],
     profile: NamesProfile,
-    ident: str,
+    execution_id: str,
     at: int,
 ) -> dict[str, Any]:
     names: dict[str, Any] = {
@@ -218,10 +220,10 @@ def _reserved_names(
         "vars": Chain(values.vars, values.ctx, values.workload),
         "payload": values.payload,
         "results": results,
-        "execution_id": ident,
-        "job": {"id": ident, "uuid": ident, "execution_id": ident},
+        "execution_id": execution_id,
+        "job": {"id": execution_id, "uuid": execution_id, "execution_id": execution_id},
         "now": templates.Clock(at),
-        VARS_CACHE: LazyNames(partial(_names_set, values)),
+        VARS_CACHE: LazyNames(partial(_set_names, values)),
     }
     if secrets:
         names["keychain"] = secrets
@@ -230,8 +232,8 @@ def _reserved_names(
     return {"loop": results, **names, "steps": results} if "loop" not in names["ctx"] else {**names, "steps": results}
 
 
-def _names_set(values: _Values) -> dict[str, Any]:
-    """Return what the playbook has set, without the internal names of lowering."""
+def _set_names(values: _Values) -> dict[str, Any]:
+    """Return the names that the playbook has set, without those that the compiler has added, which begin with ``_``."""
     chain = Chain(values.vars, values.ctx)
     return {name: chain[name] for name in chain if not name.startswith("_")}
 

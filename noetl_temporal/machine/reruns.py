@@ -1,15 +1,15 @@
-"""What a rerun reuses of an earlier run of the same graph: everything that happened before one step first started
-there (semantics.md 43).
+"""The state of an earlier run of the same graph, just before a step first started in it: a rerun continues from there
+(semantics.md 43).
 
-How it works. The earlier run's recorded facts are fed to a machine once more (earlier_run.py). Just before the
-step's first start its state has exactly what the templates of that step saw: results, ``ctx``, ``vars``, the workload
-as it was rendered, failures, and signals that no step has taken. ``state_before`` keeps these and leaves out what
-belongs to that run alone: ids, timers, requests. The tokens are the step's own, those on their way, and those that
-wait at joins.
+How it works. The recorded facts of the earlier run are fed to a new machine (earlier_run.py). Just before the step
+first starts, its state has exactly the values that the templates of that step saw: results, ``ctx``, ``vars``, the
+rendered workload, failures, and queued signals. ``state_before`` returns a state with these, and without the parts that
+belong to the earlier run alone: ids, timers, requests. Its tokens are those of the step, those on their way to others,
+and those that wait at joins.
 
-That is only well-defined where nothing was half done at that moment, as what a step does before its end is in no
-result of it. ``reuse_refusal`` says so. A step that had started with the same fact and had done nothing yet, as those
-of a fan-out do, starts in the rerun.
+A step that was running at that moment had no result yet, so what it had done would be lost: then ``reuse_refusal``
+refuses the rerun. A step that had started at the same fact and had done nothing yet, as in a fan-out, starts again in
+the rerun.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from noetl_temporal.machine.tasks.events import message_of
 __all__ = ["emit_reused", "region_of", "reuse_refusal", "reuse_state", "state_before"]
 
 _PAYLOAD = "payload"
-"""The root of values that a rerun takes from its own request, as it is the same."""
+"""The root of the request's values, which a rerun takes from its own request."""
 
 _REUSED_FIELDS = (
     *("workload", "ctx", "vars", "stored_values", "unmeasured", "queued_signals"),
     *("records", "loop_tallies", "route_records", "run_counts", "arrivals", "waiting", "failures"),
     *("result_sizes", "has_stored", "stored_bytes"),
 )
-"""The fields of a PlaybookState that are reused."""
+"""The fields of a PlaybookState that a rerun reuses."""
 
 
 def region_of(graph: Graph, step: str) -> str | None:
-    """Return the loop over steps inside of which a step runs, once an item; None for any other step."""
+    """Return the name of the loop over steps that contains the step; None if no loop does."""
     return next((each.name for each in graph.steps.values() if each.loop and step in each.loop.region), None)
 
 
 def reuse_refusal(graph: Graph, state: PlaybookState, step: str) -> str | None:
-    """Return why what had happened before the start of ``step`` cannot be reused; None if it can."""
+    """Return why the ``state`` just before the start of ``step`` cannot be reused; None if it can."""
     if state.stop is not None:
         return f"the run was already stopping ({state.stop.kind}) when {step!r} started"
     for run in state.runs.values():
@@ -60,9 +60,7 @@ def reuse_refusal(graph: Graph, state: PlaybookState, step: str) -> str | None:
 
 
 def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
-    """Return the state with which a rerun starts at ``step``, as plain JSON. ``reuse_refusal`` must have found
-    nothing.
-    """
+    """Return the state with which a rerun starts at ``step``, as plain JSON, if ``reuse_refusal`` returned None."""
     begun_steps = [run.step for run in state.runs.values()]
     counts = {name: count - begun_steps.count(name) for name, count in state.run_counts.items()}
     origins = (state.final_predecessors if step == graph.final else None) or [""]
@@ -89,7 +87,9 @@ def state_before(graph: Graph, state: PlaybookState, step: str) -> Json:
 
 
 def reuse_state(state: PlaybookState, earlier: RerunSource, secrets_key: str) -> None:
-    """Begin with what an earlier run had. ``secrets_key`` is this run's, empty where the graph has no secrets."""
+    """Set the fields of ``state`` that a rerun reuses. ``secrets_key`` is the key of this run, empty if the graph has
+    no secrets.
+    """
     snapshot = _reseal(earlier.state, earlier.secrets_key, secrets_key) if secrets_key else earlier.state
     earlier_state = restore_state(cast("dict[str, Json]", snapshot), PlaybookState)
     for name in _REUSED_FIELDS:
@@ -124,20 +124,18 @@ def emit_reused(execution: Execution, earlier: RerunSource) -> None:
 
 
 def _is_untouched(graph: Graph, state: PlaybookState, run: StepRun) -> bool:
-    """Whether a run has started and done nothing yet, so that it can start again without doing anything twice."""
+    """Whether a run has started but done nothing yet, so that it can start again in the rerun."""
     has_begun = run.pipeline not in (None, PipelineState()) or run.selection is not None or run.loop is not None
     return run.id in state.ready and not has_begun and not graph.steps[run.step].enter
 
 
 def _as_reused(record: StepRecord) -> StepRecord:
-    """Return the record without the calls and the time, which are those of the earlier run."""
+    """Return the record as reused: without the counts and durations of the earlier run."""
     return replace(record, attempts=0, retries=0, iterations={}, spent=TimeSpent(), reused=True)
 
 
 def _reseal(value: Any, old: str, new: str) -> Any:
-    """Return the JSON with its references to secrets valid in the run with the key ``new``. Other texts stay as they
-    are.
-    """
+    """Return the value with its references to secrets, sealed with the key ``old``, sealed with the key ``new``."""
     match value:
         case str() if MARK in value:
             return _with_references(value, old, new)

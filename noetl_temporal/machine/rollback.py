@@ -30,7 +30,7 @@ _RUNS = "runs"
 
 
 _item: Callable[[Mapping[str, Any], str], Any] = vars(dict)["__getitem__"]
-"""``dict.__getitem__``, called directly, as every fact reads its run: super() takes as long as the rest."""
+"""``dict.__getitem__``, called without ``super()``, which takes as long as the lookup: every fact reads a run."""
 
 _RECURSIVE = (LoopState,)
 """Recursive types: the state of a loop contains those of the loops inside its iterations."""
@@ -78,7 +78,7 @@ class Checkpoint(Generic[S, R]):
         return self._state
 
     def close(self) -> None:
-        """Stop saving runs: the changes are kept, or the state was rolled back."""
+        """Stop saving copies of runs."""
         self._runs.originals = None
 
 

@@ -1,4 +1,4 @@
-"""The names that a template sees, as a chain of scopes with lazy lookup.
+"""The names that a template sees, as a chain of mappings whose values are computed when they are read.
 
 From the innermost: the names of an outcome, a task's input, iteration names, reserved names (workload, ctx,
 execution_id ...), ctx, results by step and task name, workload (semantics.md 13).
@@ -16,8 +16,8 @@ from noetl_compiler.language.events import AFTER_CALL
 from noetl_compiler.language.names_profile import OutcomeNames
 from noetl_compiler.value_merge import mapping_of, select_names, without_names
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.deferred import Deferred, Names, read_value
-from noetl_temporal.machine.stored import result_alone, result_in, view_of, with_result
+from noetl_temporal.machine.deferred import Deferred, DeferredNames, read_value
+from noetl_temporal.machine.stored import result_or_deferred, view_of, with_only_result, with_result
 from noetl_temporal.machine.views import (
     ErrorView,
     EventName,
@@ -36,7 +36,7 @@ __all__ = [
     "call_names",
     "event_names",
     "outcome_names",
-    "own_step",
+    "running_step_names",
     "sink_config",
 ]
 
@@ -50,7 +50,7 @@ class Chain(Mapping[str, Any]):
         self._layers = layers
 
     def with_inner_layers(self, *layers: Mapping[str, Any]) -> Chain:
-        """Return this chain with more layers inside of its own, which shadow them."""
+        """Return this chain with more layers, which shadow its own."""
         return Chain(*layers, *self._layers)
 
     def __getitem__(self, key: str) -> Any:
@@ -82,8 +82,8 @@ class Chain(Mapping[str, Any]):
 
 
 class LazyNames(Mapping[str, Any]):
-    """Names that are computed when a template first reads one; most scopes are never read. ``make`` must not depend on
-    anything that may change before that.
+    """Names that are all computed when a template first reads one of them; most scopes are never read. ``make``
+    computes them, and must not depend on anything that may change before that.
     """
 
     __slots__ = ("_make", "_names")
@@ -119,21 +119,21 @@ class LazyNames(Mapping[str, Any]):
 
 
 class NamesWithFallback(Mapping[str, Any]):
-    """A mapping whose missing names are looked up in another one, one by one. As a whole value it has only its own
-    names.
+    """A mapping whose missing names are looked up in the mapping that ``fallback`` returns. If a template uses the
+    mapping as a value, it has only its own names.
     """
 
-    __slots__ = ("_more", "_names")
+    __slots__ = ("_fallback", "_names")
 
-    def __init__(self, names: Mapping[str, Any], more: Callable[[], Mapping[str, Any]]) -> None:
+    def __init__(self, names: Mapping[str, Any], fallback: Callable[[], Mapping[str, Any]]) -> None:
         self._names = names
-        self._more = more
+        self._fallback = fallback
 
     def __getitem__(self, key: str) -> Any:
-        return read_value(self._names[key] if key in self._names else self._more()[key])
+        return read_value(self._names[key] if key in self._names else self._fallback()[key])
 
     def __contains__(self, key: object) -> bool:
-        return key in self._names or key in self._more()
+        return key in self._names or key in self._fallback()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -146,7 +146,7 @@ class NamesWithFallback(Mapping[str, Any]):
         return {name: self[name] for name in self._names}
 
 
-def _nothing() -> Mapping[str, Any]:
+def _no_names() -> Mapping[str, Any]:
     return {}
 
 
@@ -183,9 +183,9 @@ def outcome_names(kind: str, outcome: PlainOutcome, attempt: int = 1, page: int 
 
 
 def _this_value(outcome: PlainOutcome, view: Any) -> Any:
-    """Return ``this``: ``data``, ``result``, and the keys of a result that is a mapping."""
+    """Return the value of ``this``: a mapping of ``data``, ``result``, and the keys of a result that is a mapping."""
     whole, result = {"data": view, "result": view}, outcome.get("result")
-    return Names({**result, **whole}) if isinstance(result, dict) else Names(whole)
+    return DeferredNames({**result, **whole}) if isinstance(result, dict) else DeferredNames(whole)
 
 
 def call_names(
@@ -195,13 +195,16 @@ def call_names(
     outcome: PlainOutcome,
     attempt: int = 1,
     page: int = 1,
-    around: Callable[[], Mapping[str, Any]] = _nothing,
+    outer_scope: Callable[[], Mapping[str, Any]] = _no_names,
 ) -> dict[str, Any]:
-    """Return the names of a finished call according to the names profile. ``around`` returns the scope of the call."""
+    """Return the names of a finished call that the names profile defines. ``outer_scope`` returns the call's scope."""
     if profile == "call" and outcome.get("page"):
         last: dict[str, Json] = outcome["page"]
-        kind, outcome = str(last["kind"]), {**with_result(outcome, None), **result_alone(last)}
-    names = {**outcome_names(kind, outcome, attempt, page), **_step_after_call(profile, step, kind, outcome, around)}
+        kind, outcome = str(last["kind"]), {**with_result(outcome, None), **with_only_result(last)}
+    names = {
+        **outcome_names(kind, outcome, attempt, page),
+        **_finished_step_names(profile, step, kind, outcome, outer_scope),
+    }
     if profile != "call":
         return names
     if outcome["status"] == "ok":
@@ -209,42 +212,47 @@ def call_names(
     return {**names, **event_names(AFTER_CALL["ok" if outcome["status"] == "ok" else "error"], step, outcome)}
 
 
-def own_step(profile: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
-    """Return ``step``, if the profile has it: the name of the running step, and the results of steps by name."""
+def running_step_names(profile: OutcomeNames, step: str, results: Callable[[], Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the variable ``step`` before a call, if the profile has it: the name of the running step, and the
+    ``results`` of steps by name.
+    """
     return (
         {"step": NamesWithFallback({"name": step, "data": None, "result": None}, results)} if profile == "step" else {}
     )
 
 
-def _step_after_call(
-    profile: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, around: Callable[[], Mapping[str, Any]]
+def _finished_step_names(
+    profile: OutcomeNames, step: str, kind: str, outcome: PlainOutcome, outer_scope: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return ``step`` after the call: it has the result."""
+    """Return the variable ``step`` after a call, if the profile has it: like that before, with the result."""
     if profile != "step":
         return {}
     result = view_of(outcome, partial(result_view, kind))
     return {
         "step": NamesWithFallback(
-            Names({"name": step, "data": result, "result": result}), lambda: around().get("step") or {}
+            DeferredNames({"name": step, "data": result, "result": result}), lambda: outer_scope().get("step") or {}
         )
     }
 
 
 def _status_code(outcome: PlainOutcome) -> Json:
-    facts: Mapping[str, Json] = outcome.get("http") or {}
-    return facts.get("status")
+    http: Mapping[str, Json] = outcome.get("http") or {}
+    return http.get("status")
 
 
 def event_names(name: str, step: str, outcome: PlainOutcome | None) -> dict[str, Any]:
-    """Return the variable ``event`` of arcs."""
-    payload = result_in(outcome) if outcome else None
-    return {"event": Names({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})}
+    """Return the variable ``event``, which conditions of arcs and of admission read."""
+    payload = result_or_deferred(outcome) if outcome else None
+    return {
+        "event": DeferredNames({"name": EventName(name), "type": EventName(name), "step": step, "payload": payload})
+    }
 
 
 def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
-    """Return the rendered configuration of a sink. Its statement reads ``params`` (or else ``data``) of the
-    configuration as ``params``, as in v1; it sees ``data`` of the configuration also as ``data``, which shadows the
-    call's result.
+    """Return the rendered configuration of a sink.
+
+    Templates in its statement see ``params`` of the configuration, or else its ``data``, as ``params``, as in v1. They
+    see its ``data`` also as ``data``, which shadows the result of the call.
     """
     names = mapping_of(config)
     value_names = [name for name in ("params", "data") if name in names]
@@ -258,8 +266,8 @@ def sink_config(config: Value, scope: Mapping[str, Any]) -> dict[str, Json]:
     data: Json = values.get("data")
     if isinstance(data, dict):
         result: Any = scope.get("data")
-        under = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
-        visible["data"] = ResultView(cast("dict[str, Json]", data), under)
+        fallback = cast("Mapping[str, Any]", result) if isinstance(result, Mapping) else None
+        visible["data"] = ResultView(cast("dict[str, Json]", data), fallback)
     others: Json = templates.render(without_names(config, value_names), Chain(visible, scope))
     return {**others, **values}
 

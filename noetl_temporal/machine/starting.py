@@ -1,4 +1,4 @@
-"""The start of a playbook's run: its workload and its first step, or what it reuses of an earlier run."""
+"""The start of a playbook's run: with its workload and first step, or with the state of an earlier run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Starting(Holding):
                 state.arrivals.append((self.graph.entry, ""))
             else:
                 reuse_state(state, earlier, self._keychain.key)
-            large_values.keep_request_values(state, fact.stored_payload, has_workload=earlier is None)
+            large_values.add_request_references(state, fact.stored_payload, has_workload=earlier is None)
             large_values.mark_request_values(state)
             seconds = self._seconds_of_playbook(fact.at)
         except templates.TemplateFailure as failure:
@@ -78,7 +78,7 @@ class Starting(Holding):
             self._start_timer(DEADLINE, "deadline", "", seconds, f"playbook times out in {seconds:g} s")
 
     def _evaluated_workload(self, fact: Started) -> dict[str, Json]:
-        """Return the workload, unless it is what the playbook and the request say as they are."""
+        """Return the workload for the log; nothing if it equals the playbook's workload with the request's payload."""
         workload, graph = self.state.workload, self.graph.workload
         is_as_given = workload == {**(graph.data or {}), **fact.payload}
         return {} if is_as_given else {"workload": abridge_values(workload, COMBINED_BYTES)}
@@ -100,7 +100,7 @@ class Starting(Holding):
 
     @abstractmethod
     def _record_failure(self, failure: Failure) -> None:
-        """Note a failure of the run itself."""
+        """Record a failure of the run itself."""
 
     @abstractmethod
     def _finish(self) -> None:
@@ -108,5 +108,5 @@ class Starting(Holding):
 
 
 def _rerun_origin(earlier: RerunSource | None) -> dict[str, Json]:
-    """Return what the first events of a rerun say of it. The id is a text, as it exceeds 2^53."""
+    """Return the metadata of a rerun for its first events. The execution id is text, since it exceeds 2^53."""
     return {} if earlier is None else {"rerun_of": str(earlier.execution_id), "rerun_from": earlier.step}

@@ -1,7 +1,7 @@
 """Large values outside the machine's state, which has references to them (dev/decisions/0027).
 
 A large result of a call, and the items and results of a large loop, are stored once in the payload store. The state
-holds a ``StoredRef`` instead: a small reference that names the parts, and all that a snapshot copies.
+has a ``StoredRef`` instead: a small reference with the keys of the parts. A snapshot copies only this reference.
 
 Reading such a value raises NotLoaded, a BaseException, so that neither templates nor the handling of failures catch it.
 The intake rolls the fact back, and applies it again once the value is loaded (intake.py, loads.py).
@@ -22,7 +22,7 @@ from noetl_compiler.graph import Json
 from noetl_compiler.graph.contents import pointer, with_values_at
 from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine.call import PlainOutcome, StoredRef
-from noetl_temporal.machine.deferred import Deferred, Names
+from noetl_temporal.machine.deferred import Deferred, DeferredNames
 from noetl_temporal.machine.journal import COMBINED_BYTES, REPEATED_BYTES, VALUE_BYTES
 from noetl_temporal.shortening import excess_size
 
@@ -35,27 +35,27 @@ __all__ = [
     "check_size",
     "combined_results",
     "load_id",
+    "loaded_result",
     "logged_result",
-    "result_alone",
-    "result_in",
-    "stored_in",
+    "reference_in",
+    "result_or_deferred",
     "stored_list",
     "stored_value",
     "view_of",
-    "whole_result",
     "with_deferred",
+    "with_only_result",
     "with_result",
     "with_row",
     "with_stored",
     "without_row",
 ]
 
-_PLACEHOLDER = ["in the place of a list that is not loaded"]
+_PLACEHOLDER = ["stands for a list that is not loaded"]
 
 _RESULT_KEYS = ("result", "stored", "row")
-"""The keys of an outcome that are about its result: ``row`` is the row of the log that has it (``with_row``)."""
+"""The keys of an outcome for its result: itself, the reference to a stored one, the row of the log that has it."""
 
-_REFERENCES = ("stored", "row")
+_REFERENCE_KEYS = ("stored", "row")
 
 _PREVIEW_BYTES = 200
 
@@ -135,7 +135,7 @@ def load_id(reference: StoredRef) -> str:
     return f"load:{hashlib.sha256(identity).hexdigest()[:32]}"
 
 
-def stored_in(outcome: Mapping[str, Any]) -> StoredRef | None:
+def reference_in(outcome: Mapping[str, Any]) -> StoredRef | None:
     """Return the reference to a stored result; None if the outcome contains the result."""
     reference = outcome.get("stored")
     return None if reference is None else msgspec.convert(reference, StoredRef)
@@ -149,20 +149,22 @@ def with_result(outcome: PlainOutcome, result: Json) -> PlainOutcome:
 def with_stored(outcome: PlainOutcome, reference: StoredRef | None) -> PlainOutcome:
     """Return the outcome with this reference instead of its result. References in the outcome of a tool are removed."""
     if reference is None:
-        has_result = outcome.keys().isdisjoint(_REFERENCES)
-        return outcome if has_result else {name: value for name, value in outcome.items() if name not in _REFERENCES}
+        has_result = outcome.keys().isdisjoint(_REFERENCE_KEYS)
+        return (
+            outcome if has_result else {name: value for name, value in outcome.items() if name not in _REFERENCE_KEYS}
+        )
     others = {name: value for name, value in outcome.items() if name not in _RESULT_KEYS}
     return {**others, "stored": _builtins(reference)}
 
 
-def result_alone(outcome: Mapping[str, Any]) -> PlainOutcome:
-    """Return the outcome with only its result."""
+def with_only_result(outcome: Mapping[str, Any]) -> PlainOutcome:
+    """Return the outcome without the keys that are not for its result."""
     return {name: outcome[name] for name in _RESULT_KEYS if name in outcome}
 
 
 def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
-    """Return ``view`` of the result; if the result is stored, deferred until a template reads it."""
-    reference = stored_in(outcome)
+    """Return ``view(result)``; for a stored result a Deferred, which is loaded when a template reads it."""
+    reference = reference_in(outcome)
     if reference is None:
         return view(outcome.get("result"))
     if reference.pointer:
@@ -170,31 +172,31 @@ def view_of(outcome: Mapping[str, Any], view: Callable[[Json], Any]) -> Any:
     return Deferred(lambda: view(stored_value(reference)))
 
 
-def result_in(outcome: Mapping[str, Any]) -> Any:
-    """Return the result; deferred if it is stored."""
+def result_or_deferred(outcome: Mapping[str, Any]) -> Any:
+    """Return the result; as a Deferred if it is stored."""
     return view_of(outcome, lambda result: result)
 
 
-def whole_result(outcome: Mapping[str, Any]) -> Json:
-    """Return the result as plain JSON. Raises NotLoaded, TemplateFailure."""
-    reference = stored_in(outcome)
+def loaded_result(outcome: Mapping[str, Any]) -> Json:
+    """Return the whole result as plain JSON, also if it is stored. Raises NotLoaded, TemplateFailure."""
+    reference = reference_in(outcome)
     if reference is None:
         return outcome.get("result")
     return assemble_result(reference, stored_value(reference))
 
 
 def with_row(outcome: PlainOutcome, row: int) -> PlainOutcome:
-    """Return the outcome with the row of the log that has its result: for a task that started the row of its last
-    attempt.
+    """Return the outcome with ``row``, the id of the row of the log that has its result. For a result of an attempt it
+    is the row of the start of its task, below which the mirror writes the attempt.
 
-    Small results have none, as later events repeat them; an outcome that has a row keeps it.
+    Small results get no row, since later events repeat them. An outcome that has a row is returned as it is.
     """
-    is_small = "row" in outcome or _size_over(outcome, REPEATED_BYTES) is None
+    is_small = "row" in outcome or _excess_size(outcome, REPEATED_BYTES) is None
     return outcome if is_small else {**outcome, "row": row}
 
 
 def without_row(outcome: PlainOutcome) -> PlainOutcome:
-    """Return the outcome of another run, whose rows are in the log of that run."""
+    """Return the outcome without its row, for a rerun: the row is in the log of the earlier run."""
     return {name: value for name, value in outcome.items() if name != "row"}
 
 
@@ -204,7 +206,7 @@ def logged_result(outcome: Mapping[str, Any], meta: dict[str, Any]) -> Json:
 
     The log shows results of up to COMBINED_BYTES; the mirror takes those that are left out from their row.
     """
-    size = _size_over(outcome, COMBINED_BYTES if "row" not in outcome else REPEATED_BYTES)
+    size = _excess_size(outcome, COMBINED_BYTES if "row" not in outcome else REPEATED_BYTES)
     if size is None:
         return outcome.get("result")
     left_out: dict[str, Json] = {"size": size}
@@ -217,7 +219,7 @@ def logged_result(outcome: Mapping[str, Any], meta: dict[str, Any]) -> Json:
     return None
 
 
-def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
+def _excess_size(outcome: Mapping[str, Any], limit: int) -> int | None:
     """Return the size of the result as JSON; None if it has at most ``limit`` bytes."""
     if "stored" in outcome:
         return msgspec.convert(outcome["stored"], StoredRef).bytes
@@ -225,44 +227,46 @@ def _size_over(outcome: Mapping[str, Any], limit: int) -> int | None:
 
 
 def combined_results(outcomes: Mapping[str, Mapping[str, Any]]) -> tuple[Json, dict[str, Json]]:
-    """Return the results of these steps for one row of the log, and those of them that are left out because history has
-    them: for each its size, the row that has it, and whether it is a mapping.
+    """Return the results of these steps for one row of the log, and a description of each result that is left out
+    because history has it: its size, the row that has it, and whether it is a mapping.
 
-    Where the results are too large together, large ones that another row has are references to it; where the rest is
-    still too large, only its size and beginning are there.
+    If the results are too large together, the large ones are replaced by references to the rows that have them. If they
+    are still too large, only the size and the beginning of all of them are returned.
     """
     results: dict[str, Json] = {}
-    large = {name: size for name, outcome in outcomes.items() if (size := _size_over(outcome, VALUE_BYTES)) is not None}
+    large = {
+        name: size for name, outcome in outcomes.items() if (size := _excess_size(outcome, VALUE_BYTES)) is not None
+    }
     for limit in (COMBINED_BYTES, VALUE_BYTES):
         results = {name: outcome.get("result") for name, outcome in outcomes.items()}
         for name, size in large.items():
             if size > limit or "stored" in outcomes[name]:
-                results[name] = _reference_to(outcomes[name], size)
-        if _bytes_of(results) <= COMBINED_BYTES:
+                results[name] = _log_reference(outcomes[name], size)
+        if _json_size(results) <= COMBINED_BYTES:
             left_out = {
                 name: {
-                    "size": _size_over(outcome, REPEATED_BYTES),
+                    "size": _excess_size(outcome, REPEATED_BYTES),
                     "row": outcome["row"],
                     "is_mapping": isinstance(outcome["result"], dict),
                 }
                 for name, outcome in outcomes.items()
-                if "row" in outcome and _size_over(outcome, limit) is None
+                if "row" in outcome and _excess_size(outcome, limit) is None
             }
             return {**results, **dict.fromkeys(left_out)}, left_out
         if not large:
             break
     text = msgspec.json.encode(results)[:_PREVIEW_BYTES].decode(errors="ignore")
-    return {"reference": {"type": "rows", "size": _bytes_of(results), "preview": text}}, {}
+    return {"reference": {"type": "rows", "size": _json_size(results), "preview": text}}, {}
 
 
-def _reference_to(outcome: Mapping[str, Any], size: int) -> Json:
-    """Return where a result of this size, which is left out, is in the log."""
+def _log_reference(outcome: Mapping[str, Any], size: int) -> Json:
+    """Return a reference to the row of the log that has a result of this size, which is left out."""
     if "row" in outcome:
         return {"reference": {"type": "row", "event_id": str(outcome["row"]), "size": size}}
     return {"reference": {"type": "rows", "size": size}}
 
 
-def _bytes_of(value: Json) -> int:
+def _json_size(value: Json) -> int:
     return len(msgspec.json.encode(value))
 
 
@@ -271,7 +275,7 @@ def assemble_result(reference: StoredRef, value: Any) -> Any:
     return with_values_at(reference.container, {reference.pointer: value}) if reference.pointer else value
 
 
-def with_deferred(values: Mapping[str, Any], references: Mapping[str, StoredRef], parent: str = "") -> Names:
+def with_deferred(values: Mapping[str, Any], references: Mapping[str, StoredRef], parent: str = "") -> DeferredNames:
     """Return the mapping at the JSON pointer ``parent``, in which the values that have a reference are deferred."""
     members: dict[str, Any] = {}
     for name, value in values.items():
@@ -281,11 +285,11 @@ def with_deferred(values: Mapping[str, Any], references: Mapping[str, StoredRef]
         elif isinstance(value, dict) and any(other.startswith(f"{member}/") for other in references):
             value = with_deferred(cast("dict[str, Any]", value), references, member)
         members[name] = value
-    return Names(members)
+    return DeferredNames(members)
 
 
 def stored_list(read: Callable[[], Json]) -> StoredRef | None:
-    """Return the stored list that ``read`` returns as it is, without loading it; None for any other value.
+    """Return the reference to the list if ``read`` returns an unchanged stored list, which is not loaded; else None.
 
     Raises TemplateFailure.
     """

@@ -25,7 +25,7 @@ from noetl_temporal.limits import PREVIEW_BYTES, STORE_FROM_BYTES
 from noetl_temporal.machine.call import Part, PlainOutcome, StoredRef, ToolReport
 from noetl_temporal.machine.commands import LoadValue, StoreValues
 from noetl_temporal.machine.facts import PayloadRef, ValueLoaded, ValuesStored
-from noetl_temporal.machine.stored import assemble_result, stored_in, with_result
+from noetl_temporal.machine.stored import assemble_result, reference_in, with_result
 from noetl_temporal.naming import summary
 from noetl_temporal.payloads.payload_store import STORE_NAME
 from noetl_temporal.payloads.stored_lists import large_lists, store_list
@@ -169,7 +169,7 @@ async def _store_pages(result: Json, size: int, values: ValueStore) -> StoredRef
 
 async def load_result(outcome: PlainOutcome, values: ValueStore) -> PlainOutcome:
     """Return the outcome with its result loaded. Raises LookupError when it is gone, the driver's errors."""
-    stored = stored_in(outcome)
+    stored = reference_in(outcome)
     if stored is None:
         return outcome
     value = msgspec.json.decode(await load_json(values, stored))

@@ -11,7 +11,7 @@ from noetl_compiler.language.names import LEASE
 from noetl_temporal.machine import quantities
 from noetl_temporal.machine.call import LeaseRenewal, PlainOutcome
 from noetl_temporal.machine.commands import ChunkInput, ClaimLimits
-from noetl_temporal.machine.stored import stored_in, whole_result
+from noetl_temporal.machine.stored import loaded_result, reference_in
 from noetl_temporal.machine.tasks.rendering import RenderedTask
 
 __all__ = [
@@ -20,15 +20,15 @@ __all__ = [
     "claimed_rows",
     "has_changed_rows",
     "lease_names",
+    "lease_renewal",
     "may_be_released",
-    "renewal",
 ]
 
 LEASE_LOST = "lease_lost"
-"""The kind of error of a row that another claimer has."""
+"""The error kind of an iteration whose row another claimer has."""
 
-SHORTEST_LEASE = 1.0
-"""In seconds: a shorter lease would expire before a call begins."""
+MIN_LEASE_SECONDS = 1.0
+"""A shorter lease would expire before a call begins."""
 
 RENEWALS = 3
 """How often a lease is renewed during its duration."""
@@ -37,8 +37,8 @@ RENEWALS = 3
 def claim_limits(loop: Loop, scope: Mapping[str, Any]) -> ClaimLimits:
     """Return the limits of the loop's claimers. Raises TemplateFailure."""
     cursor = _cursor_of(loop)
-    lease = max(SHORTEST_LEASE, _seconds(cursor, "lease_seconds", scope) or 0)
-    interval = max(SHORTEST_LEASE / RENEWALS, _seconds(cursor, "heartbeat_seconds", scope) or lease / RENEWALS)
+    lease = max(MIN_LEASE_SECONDS, _seconds(cursor, "lease_seconds", scope) or 0)
+    interval = max(MIN_LEASE_SECONDS / RENEWALS, _seconds(cursor, "heartbeat_seconds", scope) or lease / RENEWALS)
     limit = None if loop.limit is None else templates.render(loop.limit, scope)
     return ClaimLimits(
         rows=quantities.MAX_COUNT if limit is None else quantities.count(limit, "limit", loop.span),
@@ -72,7 +72,7 @@ def lease_names(chunk: ChunkInput, claim: int) -> dict[str, Json]:
     return {LEASE: {"token": f"{chunk.execution_id}/{chunk.chunk_id}/{claim}", "seconds": seconds}}
 
 
-def renewal(
+def lease_renewal(
     cursor: Cursor, limits: ClaimLimits, since: int, scope: Mapping[str, Any], outer: LeaseRenewal | None
 ) -> LeaseRenewal | None:
     """Return how a call renews the lease of its row, and the ``outer`` one. Raises TemplateFailure."""
@@ -89,17 +89,17 @@ def claimed_rows(outcome: PlainOutcome) -> list[Json] | None:
     """Return the rows that a claim returned; None if the statement changed rows without returning them. Raises
     NotLoaded, TemplateFailure.
     """
-    value = whole_result(outcome)
+    value = loaded_result(outcome)
     result = cast("dict[str, Json]", value) if isinstance(value, dict) else {}
     rows = cast("list[Json]", result.get("rows") or [])
     return None if not rows and _row_count(result) else rows
 
 
 def has_changed_rows(outcome: PlainOutcome) -> bool:
-    """Whether a statement changed rows. One whose result is so large that it is stored has returned some, so nothing
-    is loaded: a run that was stopped could not.
+    """Whether a statement changed rows. A result that is stored because of its size contains rows, so it is not loaded,
+    which a stopped run could not do.
     """
-    return stored_in(outcome) is not None or _row_count(outcome.get("result")) > 0
+    return reference_in(outcome) is not None or _row_count(outcome.get("result")) > 0
 
 
 def _row_count(result: Json) -> int:

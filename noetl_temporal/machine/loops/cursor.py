@@ -40,8 +40,8 @@ from noetl_temporal.machine.loops.claims import (
     claimed_rows,
     has_changed_rows,
     lease_names,
+    lease_renewal,
     may_be_released,
-    renewal,
 )
 from noetl_temporal.machine.loops.host import iteration_ids
 from noetl_temporal.machine.loops.loop import LoopMachine
@@ -273,7 +273,7 @@ class CursorMachine(LoopMachine):
     def _lease_of(self, iteration: Iteration) -> LeaseRenewal | None:
         names = {"row": iteration.row, **lease_names(self.input, iteration.claim_number)}
         since = self._progress.claimers[iteration.claim_number].since
-        return renewal(self._cursor, self._limits, since, Chain(names, self.input.scope), self._outer_lease())
+        return lease_renewal(self._cursor, self._limits, since, Chain(names, self.input.scope), self._outer_lease())
 
     def _statement_scope(self, run: Iteration) -> dict[str, Any]:
         names: dict[str, Any] = {"row": run.row, **lease_names(self.input, run.claim_number)}

@@ -21,10 +21,10 @@ NO_STORE = (
 )
 
 
-def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameLimits | None:
-    """Return the limits of the loop's frames, None for a loop without. Raises TemplateFailure.
+def frame_limits(loop: Loop, scope: Mapping[str, Any], max_in_flight: int) -> FrameLimits | None:
+    """Return the limits of the loop's frames, None for a loop without frames. Raises TemplateFailure.
 
-    ``in_flight`` items run at once, in as many frames as their ``row_concurrency`` needs.
+    ``max_in_flight`` is the maximum number of items of the loop that run at once, in all its frames.
     """
     frame = loop.frame
     if frame is None:
@@ -33,7 +33,7 @@ def frame_limits(loop: Loop, scope: Mapping[str, Any], in_flight: int) -> FrameL
         max_rows=min(MAX_ROWS, _count(frame, "max_rows", scope)),
         max_seconds=quantities.seconds(_render(frame, "max_seconds", scope), "max_seconds", frame.span),
         max_bytes=_count(frame, "max_bytes", scope),
-        row_concurrency=min(in_flight, _count(frame, "row_concurrency", scope)),
+        row_concurrency=min(max_in_flight, _count(frame, "row_concurrency", scope)),
     )
 
 

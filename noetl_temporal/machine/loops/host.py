@@ -25,7 +25,7 @@ __all__ = ["IterationHost", "iteration_ids"]
 
 
 def iteration_ids(input_: ChunkInput, index: int) -> dict[str, Any]:
-    """Return the fields of an event that identify the iteration."""
+    """Return the metadata of an event that identifies the iteration."""
     return {
         "step": input_.step.name,
         "loop_id": input_.loop_id,
@@ -80,7 +80,7 @@ class IterationHost:
     def scope(self, *layers: Mapping[str, Any], results: Mapping[str, Any] = _NOTHING) -> Chain:
         """Return the names of the iteration. They shadow the ``results`` of its region, and these the outer names."""
         outer, loop_ctx, run = self._input.scope, self._loop.ctx, self._iteration
-        set_names = LazyNames(partial(_names_set, run.ctx, loop_ctx, outer, self.journal.feed.at))
+        set_names = LazyNames(partial(_set_names, run.ctx, loop_ctx, outer, self.journal.feed.at))
         return Chain(*layers, self._names, set_names, run.iter_values, run.ctx, loop_ctx, results, outer)
 
     @property
@@ -90,14 +90,14 @@ class IterationHost:
         return names
 
     def _ctx_layers(self) -> list[Mapping[str, Any]]:
-        """Return the mappings in which a name of ctx is looked up. The playbook sends only the names that the body's
-        templates read.
+        """Return the mappings that may have a name of ``ctx``, the innermost first. Of the outer names, a chunk has
+        only those that the templates of the body read.
         """
         outer = self._input.scope
         return [self._iteration.ctx, self._loop.ctx, outer.get("ctx") or {}, outer.get("vars") or {}, outer]
 
     def warn(self, message: str, span: Span) -> None:
-        """Add a warning to the report: the playbook knows the warnings of other chunks."""
+        """Add a warning to the report of the chunk, once per span; the playbook leaves out those of earlier chunks."""
         if not any(warning.span == span for warning in self._loop.warnings):
             self._loop.warnings.append(ConditionWarning(message, span))
 
@@ -161,7 +161,7 @@ def _iteration_names(
 
 
 def _position_names(chunk: ChunkInput, index: int) -> dict[str, Any]:
-    """Return where an iteration stands among all of its loop."""
+    """Return the names for the position of an iteration in its loop."""
     if chunk.claims is not None:
         return {"index": index, "index0": index, "first": index == 0}
     last, total = index == chunk.total - 1, chunk.total
@@ -176,7 +176,7 @@ def _position_names(chunk: ChunkInput, index: int) -> dict[str, Any]:
     }
 
 
-def _names_set(
+def _set_names(
     run_ctx: Mapping[str, Json], loop: Mapping[str, Json], outer: Mapping[str, Json], at: int
 ) -> dict[str, Any]:
     """Return the names that this iteration, those before it and the playbook have set, and the time."""

@@ -28,7 +28,7 @@ from noetl_temporal.machine.regions.machine import RegionMachine
 from noetl_temporal.machine.regions.region import Region, initial_state, region_of, without_shared
 from noetl_temporal.machine.rollback import Runs
 from noetl_temporal.machine.state import Iteration, LoopState, PipelineState
-from noetl_temporal.machine.stored import logged_result, stored_in, whole_result
+from noetl_temporal.machine.stored import loaded_result, logged_result, reference_in
 from noetl_temporal.machine.tally import add_tallies
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -180,11 +180,11 @@ class Iterations(Engine[LoopState, Iteration]):
                 pass
 
     def _add_result(self, index: int, outcome: PlainOutcome) -> None:
-        reference = stored_in(outcome)
+        reference = reference_in(outcome)
         if reference is not None and reference.is_one:
             self.state.stored_results[index] = reference
         else:
-            self.state.results[index] = whole_result(outcome)
+            self.state.results[index] = loaded_result(outcome)
 
     def _iteration_failed(self, end: End, index: int, cause: Failure | None) -> None:
         step, source = self.input.step, self.input.source

@@ -1,9 +1,9 @@
-"""The items and results of a loop in the payload store instead of in the states of its machines (stored.py).
+"""Stores the items and results of a loop in the payload store, instead of in the states of its machines (stored.py).
 
-A loop of several chunks, or of large items, has its items stored before the first of them starts, range by range, and
-the scope of its body beside them: each chunk gets references to its own. A chunk has its results stored before it ends,
-and reports a reference. So nothing of a loop is copied on continue-as-new, and results that are not read are never
-loaded.
+The items of a loop with several chunks, or with large items, are stored range by range before the first chunk starts,
+and so is the scope of its body: each chunk gets references to its items and to the scope. A chunk stores its results
+before it ends, and reports a reference. So nothing of a loop is copied on continue-as-new, and results that are not
+read are never loaded.
 
 Without a payload store nothing is stored.
 """
@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 LARGE_BYTES = STORE_FROM_BYTES
-"""A loop of a single chunk has its items and scope, or its results, stored from this size on."""
+"""Minimum size of the items and scope, or of the results, that a loop of one chunk stores."""
 
 STORE_RESULTS_FROM_BYTES = 4096
-"""One chunk of several has its results stored from this size on: smaller ones take no more room than a reference."""
+"""Minimum size of the results that one chunk of several stores: smaller ones take no more room than a reference."""
 
 
 def items_to_store(progress: LoopProgress, limit: int) -> tuple[Json, ...] | None:
@@ -85,13 +85,13 @@ def stored_results(state: LoopState, indices: range, reference: PayloadRef) -> S
     position, size = 0, reference.bytes
     for index in indices:
         if index in state.results:
-            _add(parts, Part(reference.key, position, 1))
+            _append_part(parts, Part(reference.key, position, 1))
             position += 1
         elif index in state.stored_results:
-            _add(parts, state.stored_results[index].parts[0])
+            _append_part(parts, state.stored_results[index].parts[0])
             size += state.stored_results[index].bytes
         else:
-            _add(parts, Part(count=1))
+            _append_part(parts, Part(count=1))
     return StoredRef(tuple(parts), size)
 
 
@@ -116,24 +116,18 @@ def joined_results(progress: LoopProgress) -> StoredRef:
 
 def _add_nulls(parts: list[Part], count: int) -> None:
     if count > 0:
-        _add(parts, Part(count=count))
+        _append_part(parts, Part(count=count))
 
 
-def _add(parts: list[Part], more: Part) -> None:
-    """Add a part; merge it with the last one where it continues that."""
+def _append_part(parts: list[Part], new: Part) -> None:
+    """Append a part; merge it with the last one if it continues that."""
     last = parts[-1] if parts else None
-    if (
-        last is None
-        or last.inline_items
-        or more.inline_items
-        or not (last.count and more.count)
-        or last.key != more.key
-    ):
-        parts.append(more)
-    elif not more.key or last.start + last.count == more.start:
-        parts[-1] = Part(last.key, last.start, last.count + more.count)
+    if last is None or last.inline_items or new.inline_items or not (last.count and new.count) or last.key != new.key:
+        parts.append(new)
+    elif not new.key or last.start + last.count == new.start:
+        parts[-1] = Part(last.key, last.start, last.count + new.count)
     else:
-        parts.append(more)
+        parts.append(new)
 
 
 def _size(value: Json) -> int:

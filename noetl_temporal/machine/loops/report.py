@@ -17,9 +17,8 @@ __all__ = ["chunk_report"]
 def chunk_report(
     chunk: ChunkInput, state: LoopState, results: list[Json], total: int, returned_count: int
 ) -> ChunkReport:
-    """Return the report of ``total`` items; ``returned_count`` more were returned.
-
-    ``results`` are theirs, unless these are stored.
+    """Return the report of a chunk with ``total`` items, besides those that it returned. ``results`` are those of the
+    items; empty if they are stored.
     """
     indices = range(chunk.first, chunk.first + total)
     failed = state.failures.total

@@ -34,7 +34,7 @@ def loop_end(
 def loop_result(
     names: NamesProfile, results: list[Json], stats: dict[str, int], reference: StoredRef | None = None
 ) -> PlainOutcome:
-    """Return results in index order, with counts unless the profile has only the results."""
+    """Return the outcome of a loop: its results in index order, with ``stats`` unless the profile has only results."""
     has_stats, outcome = not names.listed_results, {"status": "ok", "meta": {"stats": stats}}
     if reference is not None:
         if has_stats:

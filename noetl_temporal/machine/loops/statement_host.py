@@ -27,8 +27,8 @@ def statement_plan(step: Step, task: Task) -> StepPlan:
 
 
 class StatementHost:
-    """See tasks.host.Host. ``plan`` is that of the statement, ``names`` are those that it sees, ``meta`` says where its
-    events belong, ``outer_lease`` is that of the row that the iteration around the loop processes.
+    """See tasks.host.Host. ``plan`` is that of the statement, ``names`` are the names for its templates, ``meta`` is
+    the metadata of its events, ``outer_lease`` is the lease of the row that the outer iteration of the loop processes.
     """
 
     def __init__(
@@ -76,4 +76,4 @@ class StatementHost:
             self._loop.warnings.append(ConditionWarning(message, span))
 
     def assign(self, values: Sequence[tuple[str, Json]]) -> None:
-        """Do nothing: a statement has no ``set`` entries."""
+        """Nothing to do: a statement has no ``set`` entries."""

@@ -10,7 +10,7 @@ from noetl_compiler.graph import Json, Span
 from noetl_temporal.machine.call import LeaseRenewal
 from noetl_temporal.machine.loops.host import IterationHost
 from noetl_temporal.machine.names import results_of
-from noetl_temporal.machine.scope import Chain, LazyNames, own_step
+from noetl_temporal.machine.scope import Chain, LazyNames, running_step_names
 from noetl_temporal.machine.state import StepRun
 from noetl_temporal.machine.steps.host import StepHost
 from noetl_temporal.machine.tasks.plan import StepPlan
@@ -33,7 +33,7 @@ class RegionHost(StepHost):
     def scope(self, *layers: Mapping[str, Any]) -> Chain:
         """Return the names of the iteration; results of its steps shadow those of steps before the loop."""
         results = results_of(self._state, self.names, self.steps)
-        step = own_step(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
+        step = running_step_names(self.names.outcome, self.step.name, lambda: Chain(results, outer.get("step") or {}))
         run_names = {"iter": self._iteration_host.iter_names, **step}
         loop = self._iteration_host.step.name
         if loop in self._state.records:  # the outcome of the tasks of the loop for this item

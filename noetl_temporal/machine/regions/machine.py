@@ -40,7 +40,7 @@ from noetl_temporal.machine.steps.graph_plan import GraphPlan
 from noetl_temporal.machine.steps.loops import chunk_input
 from noetl_temporal.machine.steps.routes import OK, StepExit, add_deferred_failures, enter_region
 from noetl_temporal.machine.steps.summary import tally_of
-from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.stored import loaded_result
 from noetl_temporal.machine.tally import StepStatus, StepTally, add_tallies
 from noetl_temporal.machine.tasks.task_executions import End
 from noetl_temporal.machine.tasks.waits import WaitEnd
@@ -134,8 +134,12 @@ class RegionMachine(PlaybookMachine):
         if step.loop is None or step.loop.entry_route is None:
             return
         routes = enter_region(self._execution, *self._entry(step, step.loop.entry_route))
-        if routes.raised is not None:
-            self._record_failure(failure_at(self.graph.source, step.name, routes.raised.outcome, routes.raised.span))
+        if routes.evaluation_failure is not None:
+            self._record_failure(
+                failure_at(
+                    self.graph.source, step.name, routes.evaluation_failure.outcome, routes.evaluation_failure.span
+                )
+            )
         self.state.arrivals.extend((arc.target, "") for arc in routes.chosen.arcs)
 
     def begin_route(self, tasks: PipelineState, end: End, kind: str) -> End | None:
@@ -150,9 +154,9 @@ class RegionMachine(PlaybookMachine):
         status: StepStatus = "failed" if end.status == "error" else "completed"
         self.state.records[step.name] = StepRecord(status, kind, end.outcome, tasks.records)
         routes = enter_region(self._execution, *self._entry(step, step.loop.entry_route), end, kind)
-        if routes.raised is not None:
-            outcome = {**end.outcome, **routes.raised.outcome}
-            return end if end.status == "error" else replace(routes.raised, outcome=outcome)
+        if routes.evaluation_failure is not None:
+            outcome = {**end.outcome, **routes.evaluation_failure.outcome}
+            return end if end.status == "error" else replace(routes.evaluation_failure, outcome=outcome)
         self.state.arrivals.extend((arc.target, "") for arc in routes.chosen.arcs)
         return None if routes.chosen.arcs else end
 
@@ -198,7 +202,7 @@ class RegionMachine(PlaybookMachine):
     def _move_token(self, step_exit: StepExit) -> None:
         record = self.state.records.get(step_exit.step)
         if step_exit.step == self._region.end and record is not None and record.status == "completed":
-            result = whole_result(record.outcome)
+            result = loaded_result(record.outcome)
             self._iteration.arrival_results += [] if result is None else [result]
         super()._move_token(step_exit)
 
@@ -233,7 +237,7 @@ class RegionMachine(PlaybookMachine):
         loop, end = self._outer_loop.input.step.loop, self._region.end
         records = self.state.records
         names = [name for name in (loop.region if loop else ()) if name in records and name != end]
-        results = {name: whole_result(records[name].outcome) for name in names}
+        results = {name: loaded_result(records[name].outcome) for name in names}
         return {**results, end: self._iteration.arrival_results} if self._iteration.arrival_results else results
 
     def _fail(self, kind: str, step: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The start of a step run: admission, the names that it binds, what it sets on entry, its timeout."""
+"""The start of a step run: its admission, its args, its ``set`` on entry, and its timeout."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new_run(execution: Execution, step: Step) -> StepRun:
     """
     counts = execution.state.run_counts
     counts[step.name] = count = counts.get(step.name, 0) + 1
-    id_ = shorten_id(f"{execution.prefix}{execution.plan.of_step(step).name}#{count}")
+    id_ = shorten_id(f"{execution.prefix}{execution.plan.step_plan(step).name}#{count}")
     run = StepRun(id_, 0, execution.journal.feed.at)
     run.step = step.name
     return run
@@ -35,7 +35,7 @@ def deadline_id(run: StepRun) -> str:
 
 
 def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
-    """Whether the step may run; logged if it has admission rules. Raises TemplateFailure."""
+    """Whether the admission rules of the step let it run; their decision is emitted. Raises TemplateFailure."""
     if not step.admit:
         return True
     host = execution.host(step, run)
@@ -59,7 +59,7 @@ def is_admitted(execution: Execution, step: Step, run: StepRun) -> bool:
 
 
 def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
-    """Emit the event of the start of a run."""
+    """Emit the start of a run. Returns the id of the event."""
     meta: dict[str, Json] = {"step_run_id": run.id}
     if step.is_synthetic:
         meta["synthetic"] = True
@@ -73,9 +73,8 @@ def emit_started(execution: Execution, step: Step, run: StepRun) -> int:
 
 
 def enter(execution: Execution, step: Step, run: StepRun) -> float | None:
-    """Bind the names of the step and apply what it sets on entry. Returns the timeout of the run in seconds, if any.
-
-    Raises TemplateFailure.
+    """Render the args of the step and apply its ``set`` on entry. Returns the timeout of the run in seconds, if it has
+    one. Raises TemplateFailure.
     """
     if not (step.args.data or step.enter or step.timeout):
         return None

@@ -44,7 +44,7 @@ class Execution:
 
     def host(self, step: Step, run: StepRun) -> StepHost:
         """Return the host of a step run."""
-        plan = self.plan.of_step(step)
+        plan = self.plan.step_plan(step)
         if self.iteration_host is not None:
             return RegionHost(self, self.iteration_host, plan, run)
         if step.name != self.graph.final:

@@ -28,16 +28,16 @@ __all__ = ["complete_run", "end_run", "end_run_for_retry", "skip", "with_timeout
 
 _STATUSES = {"ok": "completed", "error": "failed", "cancelled": "cancelled"}
 _END_EVENTS = {"completed": "step.done", "failed": "step.failed", "cancelled": "step.cancelled"}
-_NO_RUNS = StepRecord("running")
+_BEFORE_FIRST_RUN = StepRecord("running")
 """The record of a step before its first run. It is never changed."""
 
 
 def skip(execution: Execution, step: Step, run: StepRun) -> StepExit:
-    """Skip a step that was not admitted. If its routes cannot be evaluated, it begins and fails."""
+    """End the run of a step that was not admitted as skipped. If its routes cannot be evaluated, the run fails."""
     end = End("ok", OK, None, step.span)
     execution.state.records[step.name] = StepRecord("skipped")
     routes = choose_routes(execution, step, run, "skipped", end)
-    if routes is not None and routes.raised is not None:
+    if routes is not None and routes.evaluation_failure is not None:
         run.event_id = emit_started(execution, step, run)
         return _emit_and_route(execution, step, run, end, "", routes)
     execution.journal.emit(
@@ -58,8 +58,8 @@ def end_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str 
 
 
 def end_run_for_retry(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> None:
-    """Record a failed run that another one repeats: it follows no route. The items that the other one keeps or runs
-    again are counted by it.
+    """End a failed run that a retry repeats: it follows no route. The retry of a loop over a list counts all its items,
+    so the failed run does not.
     """
     record = _record(execution, step, run, end, kind, "failed")
     if run.earlier_record is not None and run.keeps_items:
@@ -71,9 +71,9 @@ def end_run_for_retry(execution: Execution, step: Step, run: StepRun, end: End, 
 def _emit_and_route(
     execution: Execution, step: Step, run: StepRun, end: End, kind: str, routes: ChosenRoutes | None
 ) -> StepExit:
-    if routes is not None and routes.raised is not None and end.status == "ok":
-        end = replace(routes.raised, outcome={**end.outcome, **routes.raised.outcome})
-        routes = replace(routes, raised=end)
+    if routes is not None and routes.evaluation_failure is not None and end.status == "ok":
+        end = replace(routes.evaluation_failure, outcome={**end.outcome, **routes.evaluation_failure.outcome})
+        routes = replace(routes, evaluation_failure=end)
         _record(execution, step, run, end, kind, "failed")
     status = _STATUSES[end.status]
     _emit_end(execution, step, run, end, status)
@@ -81,7 +81,7 @@ def _emit_and_route(
 
 
 def with_timeout(step: Step, run: StepRun, end: End) -> End:
-    """Return the end, or a failure if the run had timed out before, even if its last call succeeded."""
+    """Return the end; if the run has timed out, a failure instead, even if its last call succeeded."""
     if run.stop != "timeout":
         return end
     timeout = error_outcome("timeout", f"step {step.name!r} timed out after {run.timeout_seconds:g} s")
@@ -89,15 +89,15 @@ def with_timeout(step: Step, run: StepRun, end: End) -> End:
 
 
 def complete_run(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
-    """Return the end with the step's own result, after its ``set`` and the ``status`` that it gives to the run. The
-    step fails if a template cannot be evaluated, if it has timed out, or if the loop that it ends has failed.
+    """Apply the ``result``, ``set`` and ``status`` of the step, and return the end with its result. The end is a
+    failure if a template cannot be evaluated, if the step has timed out, or if it ends a loop that has failed.
     """
     end = with_timeout(step, run, end)
-    end = _with_own_result(execution, step, run, end, kind) if end.status == "ok" else end
+    end = _with_step_result(execution, step, run, end, kind) if end.status == "ok" else end
     return _with_loop_failure(execution, step, end) if end.status == "ok" else end
 
 
-def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
+def _with_step_result(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> End:
     if step.result is None and not step.set and not step.status:
         return end
     host, profile = execution.host(step, run), execution.graph.names.outcome
@@ -124,8 +124,8 @@ def _with_own_result(execution: Execution, step: Step, run: StepRun, end: End, k
 
 
 def _with_loop_failure(execution: Execution, step: Step, end: End) -> End:
-    """The step that ends a loop over steps fails as the loop did, after it has its own result."""
-    loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
+    """Return the end of a step; a step that ends a failed loop over steps fails with the error of that loop."""
+    loop = execution.state.records.get(execution.plan.loops_by_end.get(step.name, ""))
     if loop is None or loop.status != "failed":
         return end
     return replace(end, status="error", outcome={**end.outcome, "status": "error", "error": loop.outcome["error"]})
@@ -135,7 +135,7 @@ def _record(execution: Execution, step: Step, run: StepRun, end: End, kind: str,
     """Record a run. Attempts, iterations and durations are summed over the runs of a step; the rest is replaced."""
     records, pipeline = execution.state.records, run.pipeline
     if run.earlier_record is None:
-        run.earlier_record = records.get(step.name) or _NO_RUNS
+        run.earlier_record = records.get(step.name) or _BEFORE_FIRST_RUN
     before = run.earlier_record
     record = records[step.name] = StepRecord(
         status,
@@ -191,6 +191,6 @@ def _result_to_log(execution: Execution, step: Step, end: End, meta: dict[str, J
 
 
 def _type_of(outcome: PlainOutcome) -> str | None:
-    """Return the Python type of the result, which a shortened result no longer shows; None if there is none to see."""
+    """Return the name of the result's Python type, since the log may lack the result itself; None without a result."""
     result = outcome.get("result")
     return None if result is None else type(result).__name__

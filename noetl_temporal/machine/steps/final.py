@@ -11,7 +11,7 @@ from noetl_temporal.machine.tally import StepTally, add_tallies
 
 __all__ = ["final_names"]
 
-_SEEN = ("step", "task", "kind", "message", "iteration", "handled")
+_VISIBLE_FIELDS = ("step", "task", "kind", "message", "iteration", "handled")
 """The fields of a failure that templates see."""
 
 
@@ -25,5 +25,5 @@ def final_names(graph: Graph, state: PlaybookState, failures: FailureLog) -> dic
     others = [name for name, step in graph.steps.items() if not step.injected and name != graph.final]
     return {
         "steps": {name: tallies[name].status if name in tallies else None for name in others},
-        "failures": [{field: getattr(failure, field) for field in _SEEN} for failure in failures.detailed],
+        "failures": [{field: getattr(failure, field) for field in _VISIBLE_FIELDS} for failure in failures.detailed],
     }

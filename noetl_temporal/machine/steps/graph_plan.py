@@ -1,4 +1,4 @@
-"""Facts about a graph that do not depend on a run, computed once and shared by all machines that run it."""
+"""What is known of a graph before it runs, computed once and shared by all iterations of a loop."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ __all__ = ["GraphPlan"]
 
 
 class GraphPlan:
-    """``ends`` maps the end of each loop over steps to the loop."""
+    """The joins of a graph, the plans of its steps, and ``loops_by_end``: the step that ends each loop over steps, and
+    the step of that loop.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.joins = Joins(graph)
-        self.ends = _ends_of(graph)
+        self.loops_by_end = _loops_by_end(graph)
         self._steps: dict[str, StepPlan] = {}
 
-    def of_step(self, step: Step) -> StepPlan:
+    def step_plan(self, step: Step) -> StepPlan:
         """Return the plan of a step, computed when the step first runs."""
         plan = self._steps.get(step.name)
         if plan is None:
@@ -26,7 +28,7 @@ class GraphPlan:
         return plan
 
 
-def _ends_of(graph: Graph) -> dict[str, str]:
-    """End -> the loop over steps that it ends; the only route of a loop leads to its end."""
+def _loops_by_end(graph: Graph) -> dict[str, str]:
+    """Return the step of each loop over steps by the step that ends it, the target of the loop's only arc."""
     loops = (step for step in graph.steps.values() if step.loop is not None and step.loop.end)
     return {step.route.arcs[0].target: step.name for step in loops}

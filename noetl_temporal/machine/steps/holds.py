@@ -13,7 +13,7 @@ from noetl_compiler.language.defaults import HOLD_SECONDS
 from noetl_compiler.language.timestamps import format_timestamp
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.failure_log import FailureLog
-from noetl_temporal.machine.names import LOOP
+from noetl_temporal.machine.names import LOOP_KIND
 from noetl_temporal.machine.state import Held, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.steps.exits import complete_run
@@ -39,8 +39,10 @@ def hold_id(run: StepRun) -> str:
 
 
 def begin_hold(execution: Execution, step: Step, run: StepRun, end: End, kind: str) -> tuple[Held, float]:
-    """Record the failure of the run and emit its event. Returns it with the seconds that it may wait."""
-    seconds = _seconds(execution, step, run)
+    """Record the failure of the run as held, and emit ``step.held``. Returns the record, and the maximum duration of
+    the hold in seconds.
+    """
+    seconds = _hold_seconds(execution, step, run)
     at = execution.journal.feed.at
     due = at + round(seconds * 1000)
     run.held = held = Held(end.outcome, end.span, at, due, end.task, kind, end.attempt, end.page)
@@ -75,8 +77,8 @@ def wait_for_decision(execution: Execution, run: StepRun, held: Held) -> Wait:
     )
 
 
-def _seconds(execution: Execution, step: Step, run: StepRun) -> float:
-    """Return the time of the hold; the maximum if its template cannot be evaluated."""
+def _hold_seconds(execution: Execution, step: Step, run: StepRun) -> float:
+    """Return the maximum duration of the hold; HOLD_SECONDS if its template cannot be evaluated."""
     if step.hold is None:
         return HOLD_SECONDS
     host = execution.host(step, run)
@@ -90,7 +92,7 @@ def _seconds(execution: Execution, step: Step, run: StepRun) -> float:
 def end_hold(
     execution: Execution, step: Step, run: StepRun, held: Held, action: str, by: str = "", reason: str = ""
 ) -> End:
-    """Emit how the hold ended, and return the failure of the run."""
+    """End the hold, emit ``step.released`` with the ``action`` that ended it, and return the failure of the run."""
     execution.journal.emit(
         "step.released",
         step.name,
@@ -116,6 +118,6 @@ def mark_failures_handled(execution: Execution, step: Step, run: StepRun, end: E
 def end_with_provided_result(execution: Execution, step: Step, run: StepRun, held: Held, data: Json) -> End:
     """Return the end of a run whose result a person provides; the ``set`` of the step sees that result."""
     outcome: PlainOutcome = {"status": "ok", "result": data}
-    if held.kind == LOOP and "meta" in held.outcome:
+    if held.kind == LOOP_KIND and "meta" in held.outcome:
         outcome = {**outcome, "meta": held.outcome["meta"]}
     return complete_run(execution, replace(step, result=None), run, End("ok", outcome, None, step.span), held.kind)

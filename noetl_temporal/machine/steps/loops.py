@@ -29,7 +29,7 @@ from noetl_temporal.machine.loops.items import (
     where_warning,
 )
 from noetl_temporal.machine.loops.offload import chunk_items_ref
-from noetl_temporal.machine.names import LOOP
+from noetl_temporal.machine.names import LOOP_KIND
 from noetl_temporal.machine.state import Chunk, LoopProgress, StepRun
 from noetl_temporal.machine.steps.execution import Execution
 from noetl_temporal.machine.stored import logged_result
@@ -247,7 +247,7 @@ def emit_loop_started(execution: Execution, step: Step, loop: Loop, run: StepRun
     run.loop_event_id = execution.journal.emit(
         "loop.started",
         step.name,
-        LOOP,
+        LOOP_KIND,
         "STARTED",
         parent=run.event_id,
         span=loop.span,
@@ -299,7 +299,7 @@ def emit_loop_end(execution: Execution, step: Step, run: StepRun, end: End) -> i
     return execution.journal.emit(
         name,
         step.name,
-        LOOP,
+        LOOP_KIND,
         status,
         parent=run.loop_event_id,
         ends=run.loop_event_id,

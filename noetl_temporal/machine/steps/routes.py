@@ -40,8 +40,8 @@ OK: PlainOutcome = {"status": "ok", "result": None}
 
 
 class StepExit(msgspec.Struct, frozen=True):
-    """The end of a step run; its token moves to ``targets``. ``fail_fast``: an unhandled failure that stops the other
-    branches.
+    """The end of a run of ``step``, whose token moves to ``targets``. With ``fail_fast`` the other branches stop,
+    because the run failed and no route handles it.
     """
 
     step: str
@@ -50,30 +50,32 @@ class StepExit(msgspec.Struct, frozen=True):
 
 
 class ChosenRoutes(msgspec.Struct, frozen=True):
-    """The routes chosen after a step run, not yet emitted. ``values`` is what their arcs have set, by target;
-    ``raised`` is the failure of evaluating them, and then none is chosen. ``warnings`` are about conditions.
+    """The routes chosen after a step run, not yet emitted. ``values`` are the values that their arcs have set, with
+    their targets. If the routes could not be evaluated, ``evaluation_failure`` says why, and none is chosen.
+    ``warnings`` are about conditions.
     """
 
     chosen: Selection = Selection((), ())
     values: tuple[tuple[str, Json], ...] = ()
-    raised: End | None = None
+    evaluation_failure: End | None = None
     warnings: tuple[ConditionWarning, ...] = ()
 
 
 def choose_routes(
     execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str = ""
 ) -> ChosenRoutes | None:
-    """Choose the arcs and apply their ``set``, without events: an arc that cannot be evaluated fails the step, whose
-    end is emitted later. None if no arc is evaluated, because the token moves to the final step. ``status`` is that of
-    the run.
+    """Choose the arcs and apply their ``set``. Nothing is emitted: an arc that cannot be evaluated fails the step,
+    whose end is emitted first. ``status`` is that of the run.
+
+    None if no arc is evaluated, because the token moves to the final step.
     """
     if status == "cancelled" or step.name == execution.graph.final or execution.state.stop is not None:
         return None
     boundary: Boundary = "error" if status == "failed" else "ok"
-    fixed_selection = execution.plan.of_step(step).fixed_routes(boundary)
+    fixed_selection = execution.plan.step_plan(step).fixed_routes(boundary)
     if fixed_selection is not None:
         return ChosenRoutes(fixed_selection)
-    scope = LazyNames(lambda: _scope(execution, step, run, status, end, kind))
+    scope = LazyNames(lambda: _route_scope(execution, step, run, status, end, kind))
     warnings: tuple[ConditionWarning, ...] = ()
     try:
         selection = select(step.route, boundary, scope)
@@ -84,7 +86,8 @@ def choose_routes(
             execution.host(step, run).write(values)
     except templates.TemplateFailure as failure:
         return ChosenRoutes(
-            raised=End("error", template_outcome(failure), None, failure.span or step.span), warnings=warnings
+            evaluation_failure=End("error", template_outcome(failure), None, failure.span or step.span),
+            warnings=warnings,
         )
     return ChosenRoutes(selection, tuple(values), warnings=warnings)
 
@@ -92,8 +95,8 @@ def choose_routes(
 def follow_routes(
     execution: Execution, step: Step, run: StepRun, status: str, end: End, routes: ChosenRoutes | None
 ) -> StepExit:
-    """Emit the chosen routes, and record a failure. ``status`` and ``end`` are those that were emitted for the run. If
-    the routes could not be evaluated, that is the failure, or an additional one.
+    """Emit the chosen routes, record the failures of the run, and return where its token moves. ``status`` and ``end``
+    are those that were emitted for the run. Routes that could not be evaluated are its failure, or an additional one.
     """
     failed = status == "failed"
     targets = () if routes is None else routes.chosen.targets
@@ -104,15 +107,15 @@ def follow_routes(
             if failed
             else StepExit(step.name, (execution.graph.final,))
         )
-    _emit(execution, step, run, routes)
+    _emit_routes(execution, step, run, routes)
     for warning in routes.warnings:
         execution.host(step, run).warn(warning.message, warning.span)
     if routes.values:
         execution.host(step, run).emit_set(routes.values)
     if failed:
         step_exit = _exit_after_failure(execution, step, run, end, targets)
-        if routes.raised is not None and routes.raised is not end:
-            _add_failure(execution, step, run, routes.raised, handled=False)
+        if routes.evaluation_failure is not None and routes.evaluation_failure is not end:
+            _add_failure(execution, step, run, routes.evaluation_failure, handled=False)
         return step_exit
     if not targets and step.route.on_no_match == "end":
         targets = (execution.graph.final,)
@@ -122,14 +125,14 @@ def follow_routes(
 def enter_region(
     execution: Execution, entry: Step, run: StepRun, end: End | None = None, kind: str = ""
 ) -> ChosenRoutes:
-    """Choose the arcs into a loop's region and emit them. ``entry`` is the loop step with these arcs as its route,
-    ``end`` the end of its tasks for this item, if it has any; ``kind`` is that of their result.
+    """Choose the arcs into a loop's region and emit them. ``entry`` is the loop step with these arcs as its route.
+    ``end`` is the end of its tasks for this item, None if it has no tasks; ``kind`` is that of their result.
     """
     end = end or End("ok", OK, None, entry.span)
     routes = choose_routes(execution, entry, run, "failed" if end.status == "error" else "completed", end, kind)
     if routes is None:
         return ChosenRoutes()
-    _emit(execution, entry, run, routes)
+    _emit_routes(execution, entry, run, routes)
     for warning in routes.warnings:
         execution.host(entry, run).warn(warning.message, warning.span)
     if routes.values:
@@ -137,30 +140,30 @@ def enter_region(
     return routes
 
 
-def _scope(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str) -> Mapping[str, Any]:
+def _route_scope(execution: Execution, step: Step, run: StepRun, status: str, end: End, kind: str) -> Mapping[str, Any]:
     host = execution.host(step, run)
     profile = execution.graph.names.outcome
     names = call_names(profile, step.name, kind, end.outcome, end.attempt, end.page, host.scope)
-    return host.scope({**names, **event_names(_boundary(execution, step, status), step.name, end.outcome)})
+    return host.scope({**names, **event_names(_event_name(execution, step, status), step.name, end.outcome)})
 
 
-def _boundary(execution: Execution, step: Step, status: str) -> str:
+def _event_name(execution: Execution, step: Step, status: str) -> str:
     if status == "skipped":
         return SKIPPED
-    after = AFTER_LOOP if step.loop is not None or step.name in execution.plan.ends else AFTER_CALL
+    after = AFTER_LOOP if step.loop is not None or step.name in execution.plan.loops_by_end else AFTER_CALL
     return after["error" if status == "failed" else "ok"]
 
 
-def _emit(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) -> None:
-    raised = routes.raised
+def _emit_routes(execution: Execution, step: Step, run: StepRun, routes: ChosenRoutes) -> None:
+    evaluation_failure = routes.evaluation_failure
     execution.journal.emit(
         "next.evaluated",
         step.name,
         "step",
-        "COMPLETED" if raised is None else "FAILED",
+        "COMPLETED" if evaluation_failure is None else "FAILED",
         parent=run.event_id or execution.state.workflow_id,
-        error=message_of(raised.outcome) if raised else None,
-        span=raised.span if raised else None,
+        error=message_of(evaluation_failure.outcome) if evaluation_failure else None,
+        span=evaluation_failure.span if evaluation_failure else None,
         meta={
             "mode": step.route.mode,
             "arcs": list(routes.chosen.evaluated),
@@ -177,7 +180,8 @@ def _reported_warnings(execution: Execution, selection: Selection) -> tuple[Cond
 
 
 def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End, targets: tuple[str, ...]) -> StepExit:
-    """A failure is handled if an arc is followed after it; else the token moves to the final step (semantics.md 4).
+    """Record the failure of a run and return where its token moves. The failure is handled if an arc is followed after
+    it; else the token moves to the final step (semantics.md 4).
 
     Failures belong to one run of a step: handling one does not handle those of other runs. Failures of loop items are
     recorded already and are more specific than that of the loop. No arc handles the failure of a guarded task that
@@ -190,9 +194,9 @@ def _exit_after_failure(execution: Execution, step: Step, run: StepRun, end: End
     if deferred_failures.total:
         _add_failures(execution, deferred_failures, handled=is_handled)
     elif is_of_items and run.loop is not None and run.loop.failures.total:
-        pass  # they are already emitted or deferred
+        pass  # the failures of the items are recorded or deferred already
     elif is_handled and step.loop is not None and step.loop.end:
-        _defer_failures(execution, step, FailureLog().with_failure(_failure(execution, step, run, end)))
+        _defer_failures(execution, step, FailureLog().with_failure(_failure_of_run(execution, step, run, end)))
     else:
         _add_failure(execution, step, run, end, handled=is_handled)
     if end.guarded_failure is not None:
@@ -212,11 +216,11 @@ def record_failure(execution: Execution, step: Step, run: StepRun, end: End, *, 
 
 
 def _add_failure(execution: Execution, step: Step, run: StepRun, end: End, *, handled: bool) -> None:
-    failure = replace(_failure(execution, step, run, end), handled=handled)
+    failure = replace(_failure_of_run(execution, step, run, end), handled=handled)
     execution.state.failures = execution.state.failures.with_failure(failure)
 
 
-def _failure(execution: Execution, step: Step, run: StepRun, end: End) -> Failure:
+def _failure_of_run(execution: Execution, step: Step, run: StepRun, end: End) -> Failure:
     return failure_at(execution.graph.source, step.name, end.outcome, end.span, run=run.id, task=end.task)
 
 
@@ -248,7 +252,7 @@ def add_deferred_failures(execution: Execution) -> None:
 
 def _take_deferred_failures(execution: Execution, step: Step) -> FailureLog:
     """Return the failures of items that were deferred to the step that ends their loop."""
-    loop = execution.state.records.get(execution.plan.ends.get(step.name, ""))
+    loop = execution.state.records.get(execution.plan.loops_by_end.get(step.name, ""))
     if loop is None:
         return FailureLog()
     failures, loop.failures = loop.failures, FailureLog()

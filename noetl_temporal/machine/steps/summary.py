@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from noetl_compiler.graph import Json
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.names import LOOP
+from noetl_temporal.machine.names import LOOP_KIND
 from noetl_temporal.machine.records import StepRecord
 from noetl_temporal.machine.steps.execution import Execution
-from noetl_temporal.machine.stored import stored_in, whole_result, with_result
+from noetl_temporal.machine.stored import loaded_result, reference_in, with_result
 from noetl_temporal.machine.tally import StepTally, add_tallies
 
 __all__ = ["result_of", "summary_of", "tally_of"]
@@ -54,8 +54,8 @@ def _load_result(record: StepRecord) -> PlainOutcome:
     only the size. Raises NotLoaded, TemplateFailure.
     """
     outcome = record.outcome
-    loaded = with_result({}, whole_result(outcome))
-    has_row = "row" in outcome and not (record.kind == LOOP and stored_in(outcome) is not None)
+    loaded = with_result({}, loaded_result(outcome))
+    has_row = "row" in outcome and not (record.kind == LOOP_KIND and reference_in(outcome) is not None)
     return {**loaded, "row": outcome["row"]} if has_row else loaded
 
 

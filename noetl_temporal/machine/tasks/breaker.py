@@ -20,8 +20,8 @@ __all__ = ["record_cancellation", "record_end", "refusal"]
 def refusal(
     host: Host, state: PipelineState, plan: TaskPlan, circuit: Circuit, call_id: str, names: Mapping[str, Any]
 ) -> PlainOutcome | None:
-    """Return the outcome of a call that is refused because the circuit is open; None if it may be made. Raises
-    TemplateFailure.
+    """Record the start of a call. Returns the outcome of a call that is refused because the circuit is open; None if it
+    may be made. Raises TemplateFailure.
     """
     name = _name(host, plan)
     before = host.circuits.get(name, CircuitState())

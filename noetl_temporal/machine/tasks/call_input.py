@@ -17,22 +17,22 @@ from noetl_compiler.graph import Json, Value
 from noetl_compiler.graph.contents import tokens_of, value_at, with_values_at
 from noetl_compiler.templating.paths import lone_path
 from noetl_temporal.machine.call import StoredRef
-from noetl_temporal.machine.deferred import Names
+from noetl_temporal.machine.deferred import DeferredNames
 from noetl_temporal.machine.stored import stored_list, with_deferred
 
 __all__ = ["CallInput", "render_input"]
 
 
 class CallInput(NamedTuple):
-    """The ``values`` of an input by name. Those that are stored are null there, and ``references`` has them under their
-    JSON pointers.
+    """The ``values`` of an input by name. Stored ones are null in it; ``references`` has the references to them by JSON
+    pointer.
     """
 
     values: dict[str, Json]
     references: dict[str, StoredRef]
 
     @property
-    def names(self) -> Names:
+    def names(self) -> DeferredNames:
         """The values for templates, in which those that are stored are deferred."""
         return with_deferred(self.values, self.references)
 
@@ -45,33 +45,34 @@ class CallInput(NamedTuple):
 
     def without_nulls(self) -> CallInput:
         """Return the names that have a value."""
-        stored_names = {tokens_of(place)[0] for place in self.references}
+        stored_names = {tokens_of(pointer)[0] for pointer in self.references}
         values = {name: value for name, value in self.values.items() if value is not None or name in stored_names}
         return CallInput(values, self.references)
 
 
 def render_input(value: Value, scope: Mapping[str, Any]) -> tuple[Json, dict[str, StoredRef]]:
-    """Return the value with null for each template that is only the path of a stored list, and the references to these
-    lists under their JSON pointers. Raises NotLoaded, TemplateFailure.
+    """Return the rendered value, in which stored lists are null, and the references to these lists by JSON pointer.
+
+    A stored list is kept as a reference if a template consists of its path only. Raises NotLoaded, TemplateFailure.
     """
     references: dict[str, StoredRef] = {}
-    for place, span in value.templates.items():
-        source = value_at(value.data, place)
-        if _is_within_mappings(value.data, place) and lone_path(str(source)) is not None:
+    for pointer, span in value.templates.items():
+        source = value_at(value.data, pointer)
+        if _is_within_mappings(value.data, pointer) and lone_path(str(source)) is not None:
             template = Value(source, {"": span})
             reference = stored_list(partial(templates.render, template, scope))
             if reference is not None:
-                references[place] = replace(reference, pointer="", container={})
+                references[pointer] = replace(reference, pointer="", container={})
     if not references:
         return templates.render(value, scope), {}
-    others = {place: span for place, span in value.templates.items() if place not in references}
+    others = {pointer: span for pointer, span in value.templates.items() if pointer not in references}
     return templates.render(Value(with_values_at(value.data, dict.fromkeys(references)), others), scope), references
 
 
-def _is_within_mappings(data: Json, place: str) -> bool:
+def _is_within_mappings(data: Json, pointer: str) -> bool:
     """Whether the value at a JSON pointer is inside mappings only, at least one."""
-    for token in tokens_of(place):
+    for token in tokens_of(pointer):
         if not isinstance(data, dict):
             return False
         data = cast("dict[str, Json]", data)[token]
-    return bool(place)
+    return bool(pointer)

@@ -13,7 +13,7 @@ from noetl_temporal.machine.call import PlainOutcome, RuleFailure, ToolReport
 from noetl_temporal.machine.condition_warning import ConditionWarning
 from noetl_temporal.machine.failures import failed_by_rule
 from noetl_temporal.machine.policy import Decision
-from noetl_temporal.machine.stored import result_alone, with_result, with_row
+from noetl_temporal.machine.stored import with_only_result, with_result, with_row
 from noetl_temporal.machine.undefined import is_reported
 from noetl_temporal.machine.unhandled import ENDS, unhandled_warning
 
@@ -32,7 +32,9 @@ __all__ = [
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """The action to take (``do``), and the rule that decided it; ``delay`` is that of a retry, in seconds."""
+    """The action to take after a call (``do``), the rule that decided it, if one did, and the delay of a retry in
+    seconds.
+    """
 
     do: str
     rule: Rule | None
@@ -63,7 +65,7 @@ def default_ruling(outcome: PlainOutcome) -> Ruling:
 
 
 def ruling_of(policy: Policy, decision: Decision, outcome: PlainOutcome) -> Ruling:
-    """Return the matching rule, or the default action without one."""
+    """Return the action of the rule that matched, or the policy's default action if none did."""
     if decision.rule is None:
         return _CONTINUE if policy.unmatched != "fail" else default_ruling(outcome)
     rule = policy.rules[decision.rule]
@@ -73,7 +75,7 @@ def ruling_of(policy: Policy, decision: Decision, outcome: PlainOutcome) -> Ruli
 def rule_warnings(
     task: Task, ruling: Ruling, outcome: PlainOutcome, report: ToolReport, names: NamesProfile
 ) -> Sequence[ConditionWarning]:
-    """Return the warnings: rules that did not match because of an undefined name, and an error that no rule handles."""
+    """Return the warnings about rules that did not match because of an undefined name, and about an unhandled error."""
     rule = ruling.rule
     warnings: list[ConditionWarning] = []
     if report.warnings and is_reported(names, (rule is not None and rule.when is not None,)):
@@ -117,5 +119,5 @@ def _reason_of(rule: Rule) -> str:
 
 
 def last_page(names: NamesProfile, task: Task, outcome: PlainOutcome) -> Json:
-    """Return the outcome of the last call, if rules see that instead of the result of the step."""
-    return {"kind": task.kind, **result_alone(outcome)} if names.outcome == "call" else None
+    """Return the result of the last page, if the profile shows templates that instead of the collected result."""
+    return {"kind": task.kind, **with_only_result(outcome)} if names.outcome == "call" else None

@@ -20,8 +20,9 @@ __all__ = ["Caller", "call_id", "store_call", "summary", "timer_id", "tool_call"
 class Caller(Protocol):
     """The step run or iteration that makes a call.
 
-    ``prefix`` makes ids unique in the workflow, ``key`` globally; ``step_run_key`` is that of the step run, which all
-    iterations of its loop share. ``secrets_key`` is that of the run's references to secrets, if it has any.
+    With ``prefix`` the ids of calls are unique in the workflow; with ``key`` their idempotency keys are unique in all
+    runs. ``step_run_key`` is the key of the step run, which all iterations of its loop share. ``secrets_key`` signs the
+    run's references to secrets, if it has any.
     """
 
     journal: Journal
@@ -45,11 +46,11 @@ def call_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
 
 
 def timer_id(caller: Caller, plan: TaskPlan, state: PipelineState) -> str:
-    """Return the id of the timer after a call."""
-    return _longer_id(caller, plan, state, "delay")
+    """Return the id of the timer for the delay after a call."""
+    return _suffixed_id(caller, plan, state, "delay")
 
 
-def _longer_id(caller: Caller, plan: TaskPlan, state: PipelineState, end: str) -> str:
+def _suffixed_id(caller: Caller, plan: TaskPlan, state: PipelineState, end: str) -> str:
     return shorten_id(f"{caller.prefix}:{plan.name}:{state.executions}:{end}")
 
 
@@ -93,7 +94,7 @@ def store_call(
     key = _key(caller, plan, state)
     sinks = sink_calls(plan.task_sinks, key, _task_key(caller, plan), names)
     return ToolCall(
-        id=_longer_id(caller, plan, state, "sink"),
+        id=_suffixed_id(caller, plan, state, "sink"),
         key=key,
         step=caller.step.name,
         task=plan.task.label,

@@ -10,7 +10,7 @@ from noetl_compiler.templates import TemplateFailure
 from noetl_temporal.machine import json_trees
 from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.state import TaskProgress
-from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.stored import loaded_result
 from noetl_temporal.machine.views import response_view
 
 __all__ = ["collect_of", "pages_summary", "truncation_warning", "with_page"]
@@ -23,46 +23,46 @@ def collect_of(task: Task) -> Collect | None:
     return next((rule.collect for rule in task.policy.rules if rule.do == "again" and rule.collect), None)
 
 
-def with_page(collect: Collect, so_far: Json, task: Task, outcome: PlainOutcome) -> Json:
-    """Return the running value with one more page; ``so_far`` is None before the first. Raises TemplateFailure if the
-    page has nothing to collect.
+def with_page(collect: Collect, collected: Json, task: Task, outcome: PlainOutcome) -> Json:
+    """Return the collected value with one more page; ``collected`` is the value of the earlier pages, None before the
+    first. Raises TemplateFailure if the page has nothing to collect.
     """
     try:
-        return _add_page(collect, so_far, task.kind, whole_result(outcome))
+        return _add_page(collect, collected, task.kind, loaded_result(outcome))
     except (KeyError, IndexError, ValueError, TypeError) as error:
         message = f"nothing to collect at {collect.path!r} of the response"
         raise TemplateFailure(message, task.span) from error
 
 
 def pages_summary(collect: Collect | None, progress: TaskProgress) -> Json:
-    """Return what ``task.done`` reports about all pages: how many, how they were collected, and whether the limit was
-    reached.
+    """Return the summary of all pages for ``task.done``: their number, how they were collected, and whether the limit
+    was reached.
     """
     summary: dict[str, Json] = {"pages": progress.page, "strategy": collect.strategy if collect else None}
     return {**summary, "exhausted": True} if progress.is_truncated else summary
 
 
 def truncation_warning(label: str, progress: TaskProgress) -> str:
-    """Return the warning if pages are missing from a result."""
+    """Return the warning that a result lacks pages, because the rule allows no more."""
     return f"{label}: there are more pages than the {progress.page} that this rule allows; raise its attempts"
 
 
-def _add_page(collect: Collect, so_far: Json, kind: str, result: Json) -> Json:
+def _add_page(collect: Collect, collected: Json, kind: str, result: Json) -> Json:
     page = json_trees.plain(_value_at(collect.path, response_view(kind, result)))
     match collect.strategy:
         case "replace":
             return page
         case "merge":
-            return merge_json(so_far or {}, page)
+            return merge_json(collected or {}, page)
         case "collect":
-            return [*(so_far or []), page]
+            return [*(collected or []), page]
         case "append":
-            return [*(so_far or []), *(page if isinstance(page, list) else [page])]
+            return [*(collected or []), *(page if isinstance(page, list) else [page])]
 
 
 def _value_at(path: str, view: Any) -> Any:
-    """Return the value at the path. Conditions may name the body of a response ``data``, as the result of the call
-    does, and so may the path.
+    """Return the value at the path. A first ``data.`` is the body of the response itself, as in conditions, if it has
+    no such key.
     """
     try:
         return json_trees.read(view, path)

@@ -9,7 +9,7 @@ from noetl_temporal.machine.call import PlainOutcome
 from noetl_temporal.machine.policy import Decision
 from noetl_temporal.machine.state import PipelineState
 from noetl_temporal.machine.stored import logged_result
-from noetl_temporal.machine.tasks.failed_line import failed_at
+from noetl_temporal.machine.tasks.failed_line import failure_span
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.plan import TaskPlan
 
@@ -19,7 +19,7 @@ _END_EVENTS = {"COMPLETED": "task.done", "CANCELLED": "task.cancelled", "FAILED"
 
 
 def emit_started(host: Host, state: PipelineState, plan: TaskPlan, call_id: str) -> int:
-    """Emit that a task, or another page of it, is called. Returns the id of the event."""
+    """Emit the start of a task execution: of a task, or of another page of it. Returns the id of the event."""
     return host.journal.emit(
         "task.started",
         plan.task.label,
@@ -32,7 +32,7 @@ def emit_started(host: Host, state: PipelineState, plan: TaskPlan, call_id: str)
 
 
 def emit_decided(host: Host, state: PipelineState, plan: TaskPlan, decision: Decision) -> None:
-    """Emit that the machine evaluated the policy, after a call without a report."""
+    """Emit the decision of the task's policy, if the machine has made it, because no activity reported one."""
     host.journal.emit(
         "policy.task.evaluated",
         plan.task.label,
@@ -54,14 +54,14 @@ def emit_ended(
     call_id: str,
     status: str,
     outcome: PlainOutcome,
-    sequence: Json = None,
+    pages: Json = None,
 ) -> int:
-    """Emit the end of a task: ``status`` is COMPLETED, FAILED or CANCELLED; ``sequence`` describes all its pages.
-    Returns the id of the event.
+    """Emit the end of a task execution: ``status`` is COMPLETED, FAILED or CANCELLED. ``pages`` is the summary of all
+    pages, at the end of the last one. Returns the id of the event.
     """
     meta = _meta(host, state, plan, call_id)
-    if sequence is not None:
-        meta["sequence"] = sequence
+    if pages is not None:
+        meta["sequence"] = pages
     return host.journal.emit(
         _END_EVENTS[status],
         plan.task.label,
@@ -72,7 +72,7 @@ def emit_ended(
         started=state.progress.started,
         result=logged_result(outcome, meta) if status == "COMPLETED" else None,
         error=message_of(outcome),
-        span=failed_at(plan.task, outcome, state.progress.config) if status == "FAILED" else None,
+        span=failure_span(plan.task, outcome, state.progress.config) if status == "FAILED" else None,
         meta=meta,
     )
 

@@ -12,12 +12,12 @@ from noetl_compiler.language.tools import SQL_COMMANDS, SQL_KINDS
 from noetl_compiler.value_merge import mapping_of
 from noetl_temporal.machine.call import PlainOutcome, sink_suffix
 
-__all__ = ["failed_at"]
+__all__ = ["failure_span"]
 
 _CODE, _SQL = ("code", "script"), (*SQL_COMMANDS, "script")
 
 
-def failed_at(task: Task, outcome: PlainOutcome, config: Mapping[str, Json] | None) -> Span:
+def failure_span(task: Task, outcome: PlainOutcome, config: Mapping[str, Json] | None) -> Span:
     """Return the span of the template that failed in the activity, else that of the sink that failed, else that of the
     line. If the lines of the code are not those of the YAML (folded, escaped, or changed by templates in ``config``,
     the configuration of the call), return its start, else the span of the task.
@@ -41,9 +41,9 @@ def failed_at(task: Task, outcome: PlainOutcome, config: Mapping[str, Json] | No
 
 def _reported_line(outcome: PlainOutcome) -> int | None:
     """Return the line in the traceback of Python code, or that of the error position in SQL."""
-    facts_by_tool = cast("dict[str, dict[str, Json] | None]", outcome)
+    details_by_tool = cast("dict[str, dict[str, Json] | None]", outcome)
     line = next(
-        (facts["line"] for name in ("py", "pg") if (facts := facts_by_tool.get(name)) and "line" in facts), None
+        (details["line"] for name in ("py", "pg") if (details := details_by_tool.get(name)) and "line" in details), None
     )
     return line if isinstance(line, int) else None
 

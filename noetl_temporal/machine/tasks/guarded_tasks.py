@@ -1,7 +1,7 @@
 """Guarded tasks of a pipeline, which run after the other tasks of the step (graph.Task).
 
-They see the outcome of their subject, the last task without a guard, under the names that rules see. They may run after
-its failure too; the pipeline then still ends with that failure.
+Their *subject* is the last task without a guard: they see its outcome, under the same names as rules do. They may run
+after its failure, too; the pipeline then still ends with that failure.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from noetl_temporal.machine.scope import call_names
 __all__ = ["may_follow", "subject_names"]
 
 
-def subject_names(names: OutcomeNames, step: str, subject: TaskRecord, around: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the names of the outcome of the subject. ``around`` is the scope of its call."""
-    return call_names(names, step, subject.kind, subject.outcome, around=lambda: around)
+def subject_names(
+    names: OutcomeNames, step: str, subject: TaskRecord, outer_scope: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the names of the outcome of the subject. ``outer_scope`` is the scope of its call."""
+    return call_names(names, step, subject.kind, subject.outcome, outer_scope=lambda: outer_scope)
 
 
 def may_follow(tasks: Sequence[Task], index: int) -> bool:

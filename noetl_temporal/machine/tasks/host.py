@@ -1,4 +1,4 @@
-"""The interface between a pipeline and what it runs for."""
+"""The interface between a pipeline and the step run or iteration that it belongs to."""
 
 from __future__ import annotations
 

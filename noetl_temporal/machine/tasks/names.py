@@ -34,30 +34,31 @@ class PipelineNames:
         self._state = state
 
     def input_names(self, task: Task) -> dict[str, Json]:
-        """Return the given names, overridden by the task's input, whose templates see them. In profiles where args
-        override input, it is the other way round: the input has defaults for what the step or the route binds.
+        """Return the names of the inherited input, overridden by those of the task's own input, whose templates see the
+        inherited ones. In profiles in which args override input, the inherited names override the own ones.
         """
-        outer_input = _names(task, self._render(task.inherited_input))
-        task_input = _names(task, self._render(task.input, outer_input))
+        outer_input = _names_of_input(task, self._render(task.inherited_input))
+        task_input = _names_of_input(task, self._render(task.input, outer_input))
         if self._host.names.args_over_input and task.guard is None:
             task_input |= {name: value for name, value in outer_input.items() if value is not None}
         return outer_input | task_input
 
     def call_input(self, task: Task) -> CallInput:
-        """Return the same for the call of a playbook, in which stored lists are references."""
+        """Return the same as ``input_names`` for the call of a playbook, in which stored lists are references."""
         outer_input = self._call_input(task, task.inherited_input)
-        task_input = self._call_input(task, task.input, outer_input.names.deferred)
+        task_input = self._call_input(task, task.input, outer_input.names.uncomputed)
         if self._host.names.args_over_input and task.guard is None:
             task_input = task_input.overridden_by(outer_input.without_nulls())
         return outer_input.overridden_by(task_input)
 
     def _call_input(self, task: Task, value: Value, *layers: Mapping[str, Any]) -> CallInput:
-        values, kept = render_input(value, self.scope(*layers))
-        return CallInput(_names(task, values), kept)
+        values, references = render_input(value, self.scope(*layers))
+        return CallInput(_names_of_input(task, values), references)
 
     def scope(self, *layers: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return all names that are visible now, with the given layers innermost: results of earlier tasks, by label
-        and in ``results``, and the last as ``_prev``; its outcome as ``output``. The names do not change afterwards.
+        """Return all names that are visible now, with the given layers innermost. They include the results of earlier
+        tasks by label and in ``results``, the last of them as ``_prev``, and its outcome as ``output``. The names do
+        not change afterwards.
         """
         state, plans = self._state, self._host.plan.tasks
         plan = plans[state.index] if state.index < len(plans) else None
@@ -66,31 +67,33 @@ class PipelineNames:
         task = None if plan is None else plan.task
         subject = state.subject if task is not None and task.guard is not None else None
         outer = self._host.scope()
-        earlier = LazyNames(partial(self._names_of, task, dict(state.records), state.last_success, subject, outer))
+        earlier = LazyNames(
+            partial(self._names_of_results, task, dict(state.records), state.last_success, subject, outer)
+        )
         return outer.with_inner_layers(*layers, earlier)
 
-    def around_call(self, names: Mapping[str, Any], input_: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return what the templates of a call see; ``input_`` is its input, ``names`` are those of its values."""
+    def call_scope(self, names: Mapping[str, Any], input_: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the scope of the templates of a call with this input; ``names`` are its values by name."""
         return self.scope({**names, "input": input_, "args": input_})
 
     def _render(self, value: Value, *layers: Mapping[str, Any]) -> Json:
         return templates.render(value, self.scope(*layers)) if value.templates else value.data
 
     def outcome_scope(self, plan: TaskPlan, outcome: PlainOutcome, attempts: int) -> Mapping[str, Any]:
-        """Return what the rules and ``set`` of a task see after a call with this number of attempts."""
+        """Return the scope of the rules and ``set`` of a task after a call with this number of attempts."""
         if plan.task.guard is not None:
             return self.scope()
-        names = self.of_call(plan.task, outcome, max(1, attempts))
+        names = self.outcome_names_of(plan.task, outcome, max(1, attempts))
         if plan.collect is not None:
             names[plan.collect.into] = names["accumulated"] = self._state.progress.collected
         return self.scope(names)
 
-    def of_call(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
+    def outcome_names_of(self, task: Task, outcome: PlainOutcome, attempts: int = 1) -> dict[str, Any]:
         """Return the names of the outcome of a call."""
         host, page = self._host, self._state.progress.page
         return call_names(host.names.outcome, host.step.name, task.kind, outcome, attempts, page, host.scope)
 
-    def _names_of(
+    def _names_of_results(
         self,
         task: Task | None,
         records: Mapping[str, TaskRecord],
@@ -116,8 +119,8 @@ class PipelineNames:
         }
 
 
-def _names(task: Task, values: Json) -> dict[str, Json]:
-    """Return the bound names: a mapping, or empty for null. Raises TemplateFailure for anything else."""
+def _names_of_input(task: Task, values: Json) -> dict[str, Json]:
+    """Return the names of a rendered input: of a mapping, or none for null. Raises TemplateFailure for other values."""
     if not values or isinstance(values, dict):
         return cast("dict[str, Json]", values or {})
     raise templates.TemplateFailure(f"the input is {values!r:.40}, expected a mapping of names", task.span)

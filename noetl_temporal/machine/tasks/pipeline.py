@@ -59,7 +59,7 @@ from noetl_temporal.machine.tasks.call_result import (
 from noetl_temporal.machine.tasks.calls import timer_id
 from noetl_temporal.machine.tasks.collect import pages_summary, truncation_warning, with_page
 from noetl_temporal.machine.tasks.events import emit_decided, warn_of_result
-from noetl_temporal.machine.tasks.failed_line import failed_at
+from noetl_temporal.machine.tasks.failed_line import failure_span
 from noetl_temporal.machine.tasks.plan import TaskPlan
 from noetl_temporal.machine.tasks.rendering import delay_of, limit_of, seconds_of
 from noetl_temporal.machine.tasks.selecting import with_selected
@@ -90,7 +90,7 @@ class Pipeline(TaskExecutions):
             self._end("error", template_outcome(failure), failure.span)
 
     def tool_finished(self, report: ToolReport, cancelled: bool) -> None:
-        """The pending call ended; ``cancelled``: by a request of this run."""
+        """Apply the report of the pending call; ``cancelled``: this run cancelled the call."""
         state, plan = self.state, self._plan()
         attempts = max(1, len(report.attempts))
         state.attempts += attempts
@@ -108,16 +108,16 @@ class Pipeline(TaskExecutions):
             self._process_report(plan, report)
 
     def delay_ended(self) -> None:
-        """The delay has ended: make the next call, of the next page, or of a task after a loss or jump."""
-        self._move("ready")
+        """End the delay: the next call may begin."""
+        self._enter_phase("ready")
 
     def wait_ended(self, wait: Wait, ending: WaitEnd, outcome: PlainOutcome | None) -> None:
-        """The wait has ended; without an outcome if the run stops."""
+        """Apply the end of a wait. It has no outcome if the run stops."""
         self.opened = None
         emit_wait_ended(self.host, wait, ending, outcome)
         self.state.answer = outcome
         self.state.attempts += 1 if outcome is not None and self.state.progress.is_open else 0
-        self._move("ready" if outcome is None else "answered")
+        self._enter_phase("ready" if outcome is None else "answered")
 
     def stop(self) -> None:
         """End instead of making the next call. If no further call is needed, the outcome stays as it is."""
@@ -144,10 +144,10 @@ class Pipeline(TaskExecutions):
             self._task_ended(self._plan(), "CANCELLED", outcome)
         self._end("cancelled", outcome)
 
-    # ---- settling ---------------------------------------------------------------------------------------------------
+    # ---- finished calls ---------------------------------------------------------------------------------------------
 
     def _take_answer(self, *, calls: bool = True) -> None:
-        """Continue after a wait: of the task itself, or of the retry of a failed call."""
+        """Continue after a wait of the task itself or of a retry. Without ``calls`` no call begins."""
         state, plan, outcome = self.state, self._plan(), self.state.answer
         state.answer = None
         if outcome is None:
@@ -157,7 +157,7 @@ class Pipeline(TaskExecutions):
         elif outcome["status"] == "error":
             self._fail_task(plan, failure_without_signal(state.records[plan.task.label].outcome, outcome))
         else:
-            self._move("ready")
+            self._enter_phase("ready")
             if calls:
                 self._begin_task()
 
@@ -178,26 +178,26 @@ class Pipeline(TaskExecutions):
         if "meta" in outcome:
             warn_of_result(self.host, plan, outcome)
         if report.rule_failure is not None:
-            self._record(plan, outcome, report)
+            self._record_outcome(plan, outcome, report)
             raise rule_failure(report.rule_failure, task)
         if task.policy is None:
             ruling = default_ruling(outcome)
         elif report.is_decided:
             ruling = ruling_of(task.policy, Decision(None, report.rule, 0.0, report.exhausted), outcome)
         else:
-            decision = self._decide(plan, report, outcome)
+            decision = self._evaluate_rules(plan, report, outcome)
             report = replace(report, warnings=decision.warnings)
             ruling = ruling_of(task.policy, decision, outcome)
-        self._record(plan, outcome, report)
+        self._record_outcome(plan, outcome, report)
         if ruling.rule is not None or report.warnings:
             for warning in rule_warnings(task, ruling, outcome, report, profile):
                 self.host.warn(warning.message, warning.span)
         names = self._apply_sets(plan, ruling, outcome, report)
         if ruling.rule is not None:
-            outcome = self._with_rule(task, ruling, ruling.rule, outcome, names)
-        self._act(plan, ruling, report, outcome, names)
+            outcome = self._apply_rule_result(task, ruling, ruling.rule, outcome, names)
+        self._take_action(plan, ruling, report, outcome, names)
 
-    def _with_rule(
+    def _apply_rule_result(
         self, task: Task, ruling: Ruling, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> PlainOutcome:
         """Return the outcome with the result or the error message of its rule. A result is recorded."""
@@ -210,10 +210,10 @@ class Pipeline(TaskExecutions):
                 self.state.last_success = task.label
         return with_rule_message(ruling.do, rule, new_outcome, names)
 
-    def _decide(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
-        """Evaluate the rules, for a call that no activity reported. A retry is a new call."""
+    def _evaluate_rules(self, plan: TaskPlan, report: ToolReport, outcome: PlainOutcome) -> Decision:
+        """Evaluate the rules for a call without a decision of its activity. A retry is a new call."""
         task, attempts = plan.task, self._attempts(report)
-        names = self._names.scope(self._names.of_call(task, outcome, attempts))
+        names = self._names.scope(self._names.outcome_names_of(task, outcome, attempts))
         try:
             decision = decide(plan.rules or (), outcome["status"], names, attempts)
         except RuleError as error:
@@ -227,8 +227,8 @@ class Pipeline(TaskExecutions):
             return report.calls
         return self.state.progress.earlier_calls + report.counts.used + 1
 
-    def _record(self, plan: TaskPlan, outcome: PlainOutcome, report: ToolReport) -> None:
-        """Record the outcome under the label of the task, and as ``last`` after a success. Pages are collected."""
+    def _record_outcome(self, plan: TaskPlan, outcome: PlainOutcome, report: ToolReport) -> None:
+        """Record the outcome under the label of the task, after a success as the last one, too. Collect the page."""
         state, task, collect = self.state, plan.task, plan.collect
         state.records[task.label] = TaskRecord(task.kind, outcome, max(1, self._attempts(report)), state.progress.page)
         if task.guard is None:
@@ -258,17 +258,17 @@ class Pipeline(TaskExecutions):
 
     # ---- the actions of rules ---------------------------------------------------------------------------------------
 
-    def _act(
+    def _take_action(
         self, plan: TaskPlan, ruling: Ruling, report: ToolReport, outcome: PlainOutcome, names: Mapping[str, Any]
     ) -> None:
         do, rule, delay = ruling.do, ruling.rule, ruling.delay
         match do:
             case "continue":
-                self._sequence_done(plan, outcome, stop=False)
+                self._last_page_ended(plan, outcome, stop=False)
             case "break":
-                self._sequence_done(plan, outcome, stop=True)
+                self._last_page_ended(plan, outcome, stop=True)
             case "again" if rule is not None and self.state.progress.page < limit_of(rule, names, defaults.PAGES):
-                self._next_page(plan, rule, outcome, names)
+                self._begin_next_page(plan, rule, outcome, names)
             case "jump" if rule is not None and rule.to is not None:
                 self._jump(plan, rule, rule.to, outcome, delay_of(rule, names))
             case "retry" | "wait" if rule is not None and rule.wait_for is not None:
@@ -276,7 +276,7 @@ class Pipeline(TaskExecutions):
             case "retry" if rule is not None:
                 self.state.progress.earlier_calls += 1
                 self._task_ended(plan, "FAILED", outcome)
-                self._go(rule, delay)
+                self._continue_after_delay(rule, delay)
             case "fail":
                 self._fail(plan, outcome)
             case "again" if outcome["status"] == "error":
@@ -284,7 +284,7 @@ class Pipeline(TaskExecutions):
             case "again" if rule is not None:
                 self.state.progress.is_truncated = True
                 self.host.warn(truncation_warning(plan.task.label, self.state.progress), rule.span)
-                self._sequence_done(plan, outcome, stop=False)
+                self._last_page_ended(plan, outcome, stop=False)
             case _:
                 raise ProtocolError(f"the rule of {plan.task.label} has the unknown action {do!r}")
 
@@ -299,18 +299,18 @@ class Pipeline(TaskExecutions):
             return
         seconds = seconds_of(rule.timeout, names, "timeout")
         self._task_ended(plan, "FAILED", outcome)
-        self._wait(retry_wait(self.host, plan, state, rule, seconds))
+        self._begin_wait(retry_wait(self.host, plan, state, rule, seconds))
 
     def _jump(self, plan: TaskPlan, rule: Rule, to: str, outcome: PlainOutcome, delay: float) -> None:
         self._task_ended(plan, "COMPLETED", outcome)
         self.state.progress = TaskProgress()
         self.state.index = self._index_of(to)
-        self._go(rule, delay)
+        self._continue_after_delay(rule, delay)
 
     def _index_of(self, label: str) -> int:
         return next(index for index, task in enumerate(self.host.step.tasks) if task.label == label)
 
-    def _next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
+    def _begin_next_page(self, plan: TaskPlan, rule: Rule, outcome: PlainOutcome, names: Mapping[str, Any]) -> None:
         progress, delay = self.state.progress, delay_of(rule, names)
         if rule.patch is not None:
             progress.config = merge_json(progress.config, templates.render(rule.patch, names))
@@ -319,20 +319,20 @@ class Pipeline(TaskExecutions):
             progress.config = progress.config if rule.patch is not None else None
         progress.done_id = self._task_ended(plan, "COMPLETED", outcome)
         progress.page, progress.earlier_calls = progress.page + 1, 0
-        self._go(rule, delay)
+        self._continue_after_delay(rule, delay)
 
-    def _go(self, rule: Rule, delay: float) -> None:
-        """Repeat the call or jump, after ``delay`` seconds."""
+    def _continue_after_delay(self, rule: Rule, delay: float) -> None:
+        """Continue with the next call of the current task after ``delay`` seconds; the rule is for the summary."""
         label = self.host.step.tasks[self.state.index].label
         if delay <= 0:
-            self._move("ready")
+            self._enter_phase("ready")
             return
-        self._move("delay")
+        self._enter_phase("delay")
         self.state.pending_id = timer_id(self.host, self._plan(), self.state)
         self.delay, self.delay_summary = delay, f"{rule.do} {label} in {delay:g} s"
 
     def _fail(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        """The task failed, and so does the pipeline: immediately, or after its guarded tasks."""
+        """End the failed task and fail the pipeline: at once, or after its guarded tasks."""
         self._task_ended(plan, "FAILED", outcome)
         self._fail_task(plan, outcome)
 
@@ -342,10 +342,10 @@ class Pipeline(TaskExecutions):
             state.records[plan.task.label] = replace(state.records[plan.task.label], outcome=outcome)
             state.failure = outcome
             state.failed_index = state.index
-            self._advance(stop=False)
+            self._next_task(stop=False)
         elif state.failure is not None:
             guarded_failure = End(
-                "error", outcome, plan.task.label, failed_at(plan.task, outcome, state.progress.config)
+                "error", outcome, plan.task.label, failure_span(plan.task, outcome, state.progress.config)
             )
             self._end_after_last_task()
             self.end = self.end and replace(self.end, guarded_failure=guarded_failure)
@@ -354,8 +354,10 @@ class Pipeline(TaskExecutions):
 
     # ---- the end of the last page -----------------------------------------------------------------------------------
 
-    def _sequence_done(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
-        """The last page of the task has ended. Its result is the collected one; task-level sinks follow."""
+    def _last_page_ended(self, plan: TaskPlan, outcome: PlainOutcome, stop: bool) -> None:
+        """Record the collected result, and continue with the task-level sinks, or else with the next task. With
+        ``stop`` the other tasks are skipped.
+        """
         state = self.state
         if state.progress.has_collected:
             page = last_page(self.host.names, plan.task, outcome)
@@ -364,23 +366,23 @@ class Pipeline(TaskExecutions):
             state.records[plan.task.label] = replace(record, kind="collected", outcome=final)
         if outcome["status"] == "ok" and plan.task_sinks:
             state.progress.is_storing, state.progress.is_last = True, stop
-            self._move("ready")
+            self._enter_phase("ready")
         else:
-            self._task_done(plan, outcome)
-            self._advance(stop)
+            self._end_completed_task(plan, outcome)
+            self._next_task(stop)
 
-    def _task_done(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
-        sequence = pages_summary(plan.collect, self.state.progress) if plan.paginates else None
+    def _end_completed_task(self, plan: TaskPlan, outcome: PlainOutcome) -> None:
+        pages = pages_summary(plan.collect, self.state.progress) if plan.paginates else None
         status = "COMPLETED" if outcome["status"] == "ok" else "FAILED"
         if self.state.progress.has_collected:
             outcome = self.state.records[plan.task.label].outcome
-        self.state.progress.done_id = self._task_ended(plan, status, outcome, sequence)
+        self.state.progress.done_id = self._task_ended(plan, status, outcome, pages)
 
     def _apply_stored(self, plan: TaskPlan, report: ToolReport) -> None:
         if report.outcome["status"] == "ok":
             self.state.progress.is_storing = False
-            self._task_done(plan, self.state.records[plan.task.label].outcome)
-            self._advance(stop=self.state.progress.is_last)
+            self._end_completed_task(plan, self.state.records[plan.task.label].outcome)
+            self._next_task(stop=self.state.progress.is_last)
         else:
             self._task_ended(plan, "FAILED", report.outcome)
             self._end("error", report.outcome)

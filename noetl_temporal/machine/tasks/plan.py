@@ -1,4 +1,4 @@
-"""Facts about the tasks of a step that do not depend on a run, computed once per machine and not part of its state."""
+"""What is known of the tasks of a step before it runs, computed once per machine. It is not part of the state."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ MAX_LABEL = 100
 
 
 class TaskPlan:
-    """One task. ``name`` is its label in ids, ``title`` the start of a summary: ``fetch [http]``. It ``binds_names`` if
-    it has an input. ``first_names`` are those of the pipeline before its first result.
+    """The plan of one task. ``name`` is its label in ids, ``title`` the start of a summary: ``fetch [http]``. It
+    ``paginates`` if a rule has the action ``again``, ``binds_names`` if it has an input, and ``needs_scope`` if its
+    activity evaluates templates. ``first_names`` are the names of the pipeline before its first result.
     """
 
     def __init__(self, step: Step, task: Task) -> None:
@@ -37,8 +38,8 @@ class TaskPlan:
         self.circuit = task.policy.circuit if task.policy is not None and task.kind not in WAIT_KINDS else None
         self.collect = collect_of(task)
         self.paginates = task.policy is not None and any(rule.do == "again" for rule in task.policy.rules)
-        self.attempt_sinks = _of_level(task, "attempt")
-        self.task_sinks = _of_level(task, "task")
+        self.attempt_sinks = _sinks_of_level(task, "attempt")
+        self.task_sinks = _sinks_of_level(task, "task")
         self.needs_scope = bool(self.rules or self.attempt_sinks)
         self.binds_names = bool(task.inherited_input.data or task.input.data)
         self.first_names: Mapping[str, Any] = {"_task": task.label, "_prev": None}
@@ -76,7 +77,7 @@ class TaskPlan:
 
 
 class StepPlan:
-    """One step: its ``tasks`` in order; ``name`` is its name in ids."""
+    """The plan of one step: the plans of its ``tasks`` in order; ``name`` is the step's name in ids."""
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -85,7 +86,7 @@ class StepPlan:
         self._fixed_routes: dict[Boundary, Selection | None] = {}
 
     def fixed_routes(self, boundary: Boundary) -> Selection | None:
-        """Return the routes after this outcome if they are the same for all runs of the step; else None."""
+        """Return the routes after a success or error if they are the same for all runs of the step; else None."""
         if boundary not in self._fixed_routes:
             self._fixed_routes[boundary] = fixed_selection(self.step.route, boundary)
         return self._fixed_routes[boundary]
@@ -97,8 +98,8 @@ def _title(step: Step, task: Task) -> str:
     return f"{label} [{task.kind}]"
 
 
-def _of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
-    """Return the sinks of a level, with their positions among all sinks of the task."""
+def _sinks_of_level(task: Task, level: str) -> tuple[tuple[int, Sink], ...]:
+    """Return the sinks of a level, ``attempt`` or ``task``, with their positions among all sinks of the task."""
     return tuple([(index, sink) for index, sink in enumerate(task.sinks) if sink.level == level]) if task.sinks else ()
 
 
@@ -109,7 +110,7 @@ def _rules(policy: Policy | None) -> tuple[CallRule, ...] | None:
 
 
 def call_rule(index: int, rule: Rule) -> CallRule:
-    """Return the form of a rule in a call; its numbers are rendered when it is applied."""
+    """Return a rule as its call contains it; the activity renders its numbers when it applies the rule."""
     return CallRule(
         index=index,
         do=rule.do if rule.wait_for is None else "wait",
@@ -125,7 +126,7 @@ def call_rule(index: int, rule: Rule) -> CallRule:
 
 
 def scope_paths(rules: Iterable[CallRule], sinks: Iterable[Sink]) -> tuple[str, ...]:
-    """Return the paths that rules and sinks read, so the activity needs them."""
+    """Return the paths of names that rules and sinks read: the call sends their values to the activity."""
     sources: set[str] = set()
     for rule in rules:
         sources.update(() if rule.when is None else (rule.when,))

@@ -21,7 +21,9 @@ class RenderedTask:
     def __init__(
         self, task: Task, scope: Mapping[str, Any], input_: dict[str, Json], config: dict[str, Json] | None = None
     ) -> None:
-        """``scope`` includes the input, ``input_``. A ``config`` is that of the page before, changed by a patch."""
+        """Render the task. ``scope`` includes the names of ``input_``. ``config`` is the rendered configuration of a
+        later page, None for a first page.
+        """
         self.input = input_
         self.config = _rendered_config(task, scope) if config is None else config
         self.auth = templates.render(task.auth, scope) if task.auth is not None else None
@@ -53,8 +55,9 @@ def _with_literals(config: dict[str, Json], splices: Sequence[Splice], scope: Ma
 def sink_calls(
     sinks: Sequence[tuple[int, Sink]], call_key: str, task_key: str, scope: Mapping[str, Any]
 ) -> tuple[SinkCall, ...]:
-    """Return the sinks, each with its position; their configuration is rendered when there is a result. ``call_key`` is
-    the key of the call, ``task_key`` that of the task in this step run.
+    """Return the calls of sinks; the activity renders their configuration when there is a result. ``sinks`` have their
+    positions among the task's sinks, ``call_key`` is the key of the call, ``task_key`` that of the task in this step
+    run.
     """
     return tuple(
         [
@@ -73,7 +76,7 @@ def sink_calls(
 
 
 def seconds_of(value: Value | None, scope: Mapping[str, Any], field: str) -> float | None:
-    """Return a duration in seconds; ``field`` names the field in the failure. None for no value."""
+    """Return the duration in seconds of a field; None if it has none. Raises TemplateFailure, which names ``field``."""
     number = templates.render(value, scope) if value is not None else None
     if value is None or number is None:
         return None

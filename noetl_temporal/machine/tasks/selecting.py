@@ -1,21 +1,21 @@
-"""Named parts of a result (``select``): stored with the outcome, and shadowed by the keys of the result."""
+"""Computes the named parts of a result (``select``). They are in the outcome; keys of the result shadow them."""
 
 from __future__ import annotations
 
 from noetl_compiler.graph import Json, Output
 from noetl_temporal.machine import json_trees
 from noetl_temporal.machine.call import PlainOutcome
-from noetl_temporal.machine.stored import whole_result
+from noetl_temporal.machine.stored import loaded_result
 from noetl_temporal.machine.views import result_view
 
 __all__ = ["with_selected"]
 
 
 def with_selected(output: Output, kind: str, outcome: PlainOutcome) -> PlainOutcome:
-    """Return the outcome with ``selected``, name -> part. Parts that do not exist are left out."""
+    """Return the outcome with ``selected``, the parts by name. Parts that do not exist are left out."""
     if not output.select or outcome["status"] != "ok":
         return outcome
-    view = result_view(kind, whole_result(outcome))
+    view = result_view(kind, loaded_result(outcome))
     selected: dict[str, Json] = {}
     for selection in output.select:
         try:

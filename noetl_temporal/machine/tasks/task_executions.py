@@ -20,7 +20,7 @@ from noetl_temporal.machine.tasks import breaker
 from noetl_temporal.machine.tasks.call_input import CallInput
 from noetl_temporal.machine.tasks.calls import call_id, store_call, summary, tool_call
 from noetl_temporal.machine.tasks.events import emit_ended, emit_started
-from noetl_temporal.machine.tasks.failed_line import failed_at
+from noetl_temporal.machine.tasks.failed_line import failure_span
 from noetl_temporal.machine.tasks.host import Host
 from noetl_temporal.machine.tasks.names import NO_NAMES, PipelineNames
 from noetl_temporal.machine.tasks.plan import TaskPlan
@@ -35,9 +35,9 @@ MAX_EXECUTIONS = 1_000_000
 
 
 class End(msgspec.Struct, frozen=True):
-    """How a pipeline ended; ``task`` is the label of the failed task, ``span`` the span of the failure.
-    ``guarded_failure`` is that of a guarded task that failed after it, too. ``attempt`` and ``page`` are the numbers of
-    the call with this outcome, as the rules of its task saw them.
+    """How a pipeline or a run of a step ended. ``task`` is the label of its last task, ``span`` the span of the
+    failure. ``guarded_failure`` is the failure of a guarded task that failed after that task. ``attempt`` and ``page``
+    are the numbers of the call with this outcome, as the rules of its task saw them.
     """
 
     status: Literal["ok", "error", "cancelled"]
@@ -52,8 +52,8 @@ class End(msgspec.Struct, frozen=True):
 class TaskExecutions:
     """The tasks of a pipeline: which is next, its call, and its end.
 
-    ``end`` is set when the pipeline has ended, ``delay`` (seconds) when it waits for a time; ``opened`` is the wait
-    that began last.
+    ``end`` is set when the pipeline has ended, ``delay`` (in seconds) and ``delay_summary`` when it is in a delay;
+    ``opened`` is the wait that began last.
     """
 
     def __init__(self, host: Host, state: PipelineState) -> None:
@@ -84,42 +84,42 @@ class TaskExecutions:
         if state.executions > MAX_EXECUTIONS:
             self._end("error", error_outcome("budget", f"more than {MAX_EXECUTIONS:,} task executions in one step"))
             return
-        self._call(self._plan())
+        self._begin_call(self._plan())
 
     def _find_task(self) -> bool:
         """Advance to the next task that runs, if one is left. Raises TemplateFailure."""
         state, plans = self.state, self.host.plan.tasks
-        while state.index < len(plans) and not self._runs(plans[state.index]):
+        while state.index < len(plans) and not self._may_run(plans[state.index]):
             state.index += 1
         return state.index < len(plans)
 
-    def _runs(self, plan: TaskPlan) -> bool:
+    def _may_run(self, plan: TaskPlan) -> bool:
         guard, has_failed = plan.task.guard, self.state.failure is not None
         if guard is None:
             return not has_failed
         return allows(guard, "error" if has_failed else "ok", self._names.scope())
 
-    def _call(self, plan: TaskPlan) -> None:
+    def _begin_call(self, plan: TaskPlan) -> None:
         state, host = self.state, self.host
         progress = state.progress
         stored_input: dict[str, StoredRef] | None = None
         if plan.task.kind == PLAYBOOK:
             call_input = self._names.call_input(plan.task).overridden_by(CallInput(progress.rebound_input, {}))
             (input_, stored_input), input_names = call_input, call_input.names
-            names: Mapping[str, Any] = self._names.around_call(input_names.deferred, input_names)
+            names: Mapping[str, Any] = self._names.call_scope(input_names.uncomputed, input_names)
         else:
             input_ = (
                 {**self._names.input_names(plan.task), **progress.rebound_input}
                 if plan.binds_names
                 else progress.rebound_input
             )
-            names = self._names.around_call(input_, input_) if plan.reads_names else NO_NAMES
+            names = self._names.call_scope(input_, input_) if plan.reads_names else NO_NAMES
         rendered = RenderedTask(plan.task, names, input_, progress.config)
         progress.config, progress.is_open, progress.started = rendered.config, True, host.journal.feed.at
         id_ = self._call_id(plan)
         progress.event_id = emit_started(host, state, plan, id_)
         if plan.task.kind in WAIT_KINDS:
-            self._wait(task_wait(host, plan, state, rendered))
+            self._begin_wait(task_wait(host, plan, state, rendered))
             return
         call = tool_call(host, plan, state, id_, rendered, names)
         if stored_input:
@@ -127,20 +127,20 @@ class TaskExecutions:
         if plan.circuit is not None:
             state.answer = breaker.refusal(host, state, plan, plan.circuit, call.id, names)
             if state.answer is not None:
-                self._move("answered")
+                self._enter_phase("answered")
                 return
-        self._move("call")
+        self._enter_phase("call")
         state.pending_id = call.id
         host.journal.add_call(call, plan.task.queue, summary(host, plan, call.page))
 
-    def _wait(self, wait: Wait) -> None:
-        self._move("wait")
+    def _begin_wait(self, wait: Wait) -> None:
+        self._enter_phase("wait")
         self.state.pending_id, self.opened = wait.id, wait
 
     def _begin_store(self, plan: TaskPlan) -> None:
         host, state = self.host, self.state
         call = store_call(host, plan, state, self._names.scope(), state.records[plan.task.label].outcome)
-        self._move("call")
+        self._enter_phase("call")
         state.pending_id = call.id
         host.journal.add_call(call, call.kind, f"{summary(host, plan, None)} sink")
 
@@ -154,36 +154,36 @@ class TaskExecutions:
             self._last_id = number, call_id(self.host, plan, self.state)
         return self._last_id[1]
 
-    def _move(self, phase: PipelinePhase) -> None:
+    def _enter_phase(self, phase: PipelinePhase) -> None:
         if phase not in FOLLOWING_PHASES[self.state.phase]:
             raise ProtocolError(f"a pipeline that is {self.state.phase} cannot become {phase}")
         self.state.phase = phase
 
     # ---- the end of a task ------------------------------------------------------------------------------------------
 
-    def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, sequence: Json = None) -> int:
+    def _task_ended(self, plan: TaskPlan, status: str, outcome: PlainOutcome, pages: Json = None) -> int:
         """End a task execution. Returns the id of its event."""
         self.state.progress.is_open = False
-        row = emit_ended(self.host, self.state, plan, self._call_id(plan), status, outcome, sequence)
+        row = emit_ended(self.host, self.state, plan, self._call_id(plan), status, outcome, pages)
         if status == "COMPLETED":
             record = self.state.records[plan.task.label]
-            in_log = with_row(record.outcome, row)
-            if in_log is not record.outcome:
-                self.state.records[plan.task.label] = replace(record, outcome=in_log)
+            logged_outcome = with_row(record.outcome, row)
+            if logged_outcome is not record.outcome:
+                self.state.records[plan.task.label] = replace(record, outcome=logged_outcome)
         return row
 
-    def _advance(self, stop: bool) -> None:
-        """Continue with the next task. If none is left, the pipeline ends immediately, as this begins no call."""
+    def _next_task(self, stop: bool) -> None:
+        """Continue with the next task; with ``stop`` skip all others. If no task is left, the pipeline ends at once."""
         state, count = self.state, len(self.host.step.tasks)
         state.index = count if stop else state.index + 1
         if state.index < count:
             state.progress = TaskProgress()
-            self._move("ready")
+            self._enter_phase("ready")
         else:
             self._end_after_last_task()
 
     def _end_after_last_task(self) -> None:
-        """End: no task is left."""
+        """End the pipeline, because no task is left."""
         state = self.state
         if state.failure is None:
             self._end("ok", self._last_outcome())
@@ -200,10 +200,10 @@ class TaskExecutions:
     ) -> None:
         tasks, state = self.host.step.tasks, self.state
         task = tasks[state.index] if state.index < len(tasks) else None
-        self._move("done")
+        self._enter_phase("done")
         state.pending_id = ""
-        failure_span = span or (failed_at(task, outcome, state.progress.config) if task else self.host.step.span)
+        span = span or (failure_span(task, outcome, state.progress.config) if task else self.host.step.span)
         label = task.label if task else None
         call = state.records.get((state.last_success if status == "ok" else label) or "")
         numbers = (call.attempt, call.page) if call else (1, 1)
-        self.end = End(status, outcome, label, failure_span, None, *numbers)
+        self.end = End(status, outcome, label, span, None, *numbers)

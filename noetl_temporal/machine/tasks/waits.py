@@ -43,7 +43,7 @@ def task_wait(host: Host, plan: TaskPlan, state: PipelineState, rendered: Render
         key=None if config.get("key") is None else str(config["key"]),
         message=str(config.get("message") or ""),
         form=config.get("form") or {},
-        approvers=_names(config.get("approvers")),
+        approvers=_approver_names(config.get("approvers")),
         schema=_schema(config),
     )
     wait = _with_timeout(replace(wait, due=_due(config, since, plan), succeeds_when_due=True), rendered.timeout)
@@ -66,7 +66,7 @@ def retry_wait(host: Host, plan: TaskPlan, state: PipelineState, rule: Rule, sec
 
 
 def end_at_due_time(wait: Wait) -> tuple[WaitEnd, PlainOutcome]:
-    """Return the end of a wait at its due time."""
+    """Return how a wait ends at its due time, and the outcome of its task."""
     return ("done", {"status": "ok", "result": None}) if wait.succeeds_when_due else ("timed_out", _timed_out(wait))
 
 
@@ -79,7 +79,7 @@ def _timed_out(wait: Wait) -> PlainOutcome:
 
 
 def failure_without_signal(outcome: PlainOutcome, timeout: PlainOutcome) -> PlainOutcome:
-    """Return the failure of a call whose retry did not receive its signal."""
+    """Return the failed ``outcome`` of a call with the message of ``timeout``, because its retry got no signal."""
     error: dict[str, Json] = outcome.get("error") or {}
     message = f"{error.get('message') or 'failed'}; {timeout['error']['message']}"
     return {**outcome, "status": "error", "error": {**error, "message": message}}
@@ -162,7 +162,7 @@ def _with_timeout(wait: Wait, seconds: float | None) -> Wait:
     return replace(wait, due=last, succeeds_when_due=False, timeout=seconds)
 
 
-def _names(value: Json) -> tuple[str, ...]:
+def _approver_names(value: Json) -> tuple[str, ...]:
     if value is None:
         return ()
     return tuple(str(name) for name in (cast("list[Any]", value) if isinstance(value, list) else [value]))

@@ -7,7 +7,7 @@ from typing import Any, TypeGuard, cast
 
 from noetl_compiler.graph import Json
 from noetl_compiler.language.tools import SQL_KINDS
-from noetl_temporal.machine.deferred import Names
+from noetl_temporal.machine.deferred import DeferredNames
 from noetl_temporal.machine.views.http import CallView, HttpView, body_view
 from noetl_temporal.machine.views.plain import ListView, ResultView
 from noetl_temporal.machine.views.rows import RowsView
@@ -19,7 +19,7 @@ def result_view(kind: str, result: Json, extra: Mapping[str, Any] | None = None)
     """Return the view of a tool's result; a result that is neither mapping nor list is returned unchanged."""
     if isinstance(result, list):
         return ListView(cast("list[Json]", result))
-    if isinstance(result, dict) or type(result) is Names:  # of which the stored part is deferred
+    if isinstance(result, dict) or type(result) is DeferredNames:  # of which the stored part is deferred
         return _map_view(kind, cast("Mapping[str, Json]", result), extra)
     return result
 
