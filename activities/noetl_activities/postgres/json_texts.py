@@ -7,7 +7,7 @@ module. A text that is no JSON is a value, too: it becomes a JSON string.
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 from noetl_activities.errors import ConfigError
 from noetl_activities.json_limits import exceeded_limit
@@ -33,9 +33,10 @@ def json_content(value: Json) -> Json:
     if limit := exceeded_limit(value):
         raise ConfigError(f"a text for a json column is {limit}: pass the value without tojson")
     try:
-        return cast("Json", json.loads(value, parse_constant=_refuse_constant))
+        content: Json = json.loads(value, parse_constant=_refuse_constant)
     except ValueError:
         return value
+    return content
 
 
 def _refuse_constant(name: str) -> Any:
