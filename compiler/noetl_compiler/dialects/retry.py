@@ -26,6 +26,7 @@ from noetl_compiler import graph
 from noetl_compiler.codes import Code
 from noetl_compiler.dialects.collect import read_collect
 from noetl_compiler.dialects.fields import Fields, kind_of
+from noetl_compiler.dialects.retry_limit import with_limit
 from noetl_compiler.dialects.sinks import read_sinks
 from noetl_compiler.dialects.values import combine_conditions, condition, count, forbid_negative, seconds
 from noetl_compiler.graph import Sink, Span, Template, Value
@@ -134,8 +135,9 @@ def _read_retry_rules(
     attempts = count(fields.node_of("max_attempts", "attempts"), report) or Value(defaults.ATTEMPTS)
     delays = _read_delay_settings(fields)
     fields.check_keys()
-    rule = Rule(_retry_rule(fields.span, attempts, delays, on_status=on_status or _status_of_rule(when), when=when))
-    return _RetryBranch((*_stop_rules(stop_when, fields.span), rule))
+    status, when = on_status or _status_of_rule(when), with_limit(when, attempts)
+    rule = Rule(_retry_rule(fields.span, attempts, delays, on_status=status, when=when))
+    return _RetryBranch((*_stop_rules(with_limit(stop_when, attempts), fields.span), rule))
 
 
 def _status_of_rule(when: Template | None) -> Literal["any", "error"]:
