@@ -36,7 +36,6 @@ ALLOWED_REPEATS: Mapping[str, str] = {
     "noetl_activities/sinks/__init__.py sinks.TRANSACTIONAL_KINDS": "the fields that name the database of each store",
     "noetl_activities/tool.py sinks.KINDS": "the tools that are registered, see below",
     "noetl_activities/tool.py tools.KINDS": "the tools that are registered, see below",
-    "noetl_temporal/stack/serve.py defaults.DELAY": "the delay before a service of the stack is restarted",
 }
 """Literals that look like a table and are another fact -> which."""
 
