@@ -227,7 +227,7 @@ def _check_report(trace: MachineTrace, name: str, observed_circuit: ObservedCirc
     """Check that a chunk reports the state that its circuits have at its end."""
     if trace.name and trace.report is not None and not trace.terminated:
         circuit = trace.report.circuits.get(name)
-        if (0 if circuit is None else circuit.opened) != observed_circuit.opened_at:
+        if (0 if circuit is None else circuit.opened_at) != observed_circuit.opened_at:
             raise Finding(
                 "a chunk reports another circuit",
                 f"{name} of {trace.name}: {circuit}, open since {observed_circuit.opened_at}",

@@ -234,7 +234,7 @@ MUTATIONS = (
     Mutation("34: a step whose way raises fails", exits, "_emit_and_route", wrapped_by(_done_whatever_the_way)),
     Mutation("34: a route that raises hides no failure", exits, "follow_routes", wrapped_by(_fails_by_its_way_alone)),
     Mutation("27: a called playbook gets stored lists", CallInput, "overridden_by", wrapped_by(_forgets_stored_lists)),
-    Mutation("the delay after a lost call", Pipeline, "_decide", wrapped_by(_decided_at_once)),
+    Mutation("the delay after a lost call", Pipeline, "_evaluate_rules", wrapped_by(_decided_at_once)),
     Mutation("cancelled items are no successes", LoopMachine, "_run_ended", wrapped_by(_cancelled_is_success)),
     Mutation("a loop cancelled from outside failed", PlaybookMachine, "_chunk_finished", wrapped_by(_outside_is_well)),
     Mutation("22c: what a chunk gives back runs", looping, "record_report", wrapped_by(_loses_the_rest)),

@@ -39,7 +39,7 @@ def _check_ends_of_calls(run_trace: RunTrace) -> None:
 def _ends_its_task(run_trace: RunTrace, call: Any) -> bool:
     """Whether a call ends its task: not if sinks run after the calls of the task."""
     task = _task_of(run_trace, call)
-    return call.store is None and all(sink.level == "attempt" for sink in task.sinks)
+    return call.outcome_to_store is None and all(sink.level == "attempt" for sink in task.sinks)
 
 
 def _task_of(run_trace: RunTrace, call: ToolCall) -> Task:
@@ -142,7 +142,7 @@ def _check_sinks(run_trace: RunTrace) -> None:
 
 def _check_sinks_of_call(run_trace: RunTrace, call: Any) -> None:
     task = _task_of(run_trace, call)
-    level = "attempt" if call.store is None else "task"
+    level = "attempt" if call.outcome_to_store is None else "task"
     expected = [sink for sink in task.sinks if sink.level == level]
     if len(call.sinks) != len(expected):
         raise Finding("a call has other sinks than its task", f"{call.id}: {len(call.sinks)} of {len(expected)}")
