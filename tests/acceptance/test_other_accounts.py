@@ -129,17 +129,6 @@ def test_a_stack_starts_whatever_the_umask(copies: Path, open_folder: Path) -> N
         assert home.root.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_copy_that_was_made_for_root_alone_is_opened(copies: Path, open_folder: Path) -> None:
-    closed_folder = postgres_location.locate_postgres().binaries
-    for path in (closed_folder, *closed_folder.parents):
-        if path.is_relative_to(copies):
-            path.chmod(0o700)
-    (closed_folder / "postgres").chmod(0o700)
-    postgres_location.locate_postgres.cache_clear()
-    with owned_stack(Home(open_folder / "home"), "run"):
-        assert postgres_location.locate_postgres().binaries == closed_folder
-
-
 def test_programs_that_were_installed_for_root_alone_are_copied(open_folder: Path) -> None:
     installation = open_folder / "pginstall"
     for folder in ("bin", "lib", "share"):
