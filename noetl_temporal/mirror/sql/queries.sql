@@ -89,7 +89,7 @@ WHERE held > 0 GROUP BY path ORDER BY count DESC, path
 -- name: open_incidents_by_path
 SELECT c.path, count(DISTINCT k.execution_id) AS count
 FROM noetl.cursor k JOIN noetl.execution x USING (execution_id) JOIN noetl.catalog c USING (catalog_id)
-WHERE k.namespace = $1 AND NOT k.is_closed AND k.state->>'incident' IS NOT NULL
+WHERE k.namespace = $1 AND NOT k.is_closed AND k.state->>'incident_id' IS NOT NULL
 GROUP BY c.path ORDER BY count DESC, c.path
 
 -- name: unread_histories
